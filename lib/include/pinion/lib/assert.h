@@ -5,9 +5,11 @@
 /// Assertions: one fact each, on in release too. A failed one is our bug or a misuse of the API,
 /// never the wire's doing.
 ///
-/// Cost:  PINION_ASSERT one compare and a never-taken branch; PINION_DCHECK is for what costs more
-/// and is
-///        compiled out when PINION_NO_DCHECK is defined.
+/// Ownership:  none.
+/// Threading:  any.
+/// Cost:       PINION_ASSERT is one compare and a branch that is never taken. PINION_DCHECK is for
+///             what costs more, and is compiled out when PINION_NO_DCHECK is defined.
+/// Errors:     a fact that doesn't hold ends the process, with its text and place on stderr.
 
 namespace pinion::detail {
 
