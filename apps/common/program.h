@@ -1,0 +1,50 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <pinion/lib/result.h>
+
+/// How a program ends: an exit code that says what went wrong, and two lines that say what to do.
+///
+///   0  done                        1  it failed while or before running
+///   2  it was used wrongly (an option, a setting, a file)
+///
+/// Programs use exceptions for what can't proceed at start; nothing is thrown on an lcore.
+
+namespace pinion::apps {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;
+inline constexpr int kExitUsage = 2;
+
+/// Carries an Error to run_program, and the exit code that goes with it.
+class ProgramError : public std::exception {
+ public:
+  ProgramError(Error error, int exit_code);
+  const char* what() const noexcept override { return error_.what.c_str(); }
+  const Error& error() const noexcept { return error_; }
+  int exit_code() const noexcept { return exit_code_; }
+
+ private:
+  Error error_;
+  int exit_code_;
+};
+
+/// Wrong use: exit code 2.
+[[noreturn]] void throw_usage_error(std::string what, std::string fix);
+
+/// The value, or the end of the program with exit code 1 and the error's own hint.
+template <class T>
+T must(Result<T> result) {
+  if (!result) throw ProgramError(std::move(result.error()), kExitFailed);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+/// Runs `body` and returns the process's exit code; an error is printed on stderr as
+/// "error: …" and "fix: …".
+[[nodiscard]] int run_program(const std::function<int()>& body);
+
+}  // namespace pinion::apps
