@@ -1,0 +1,156 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <pinion/lib/assert.h>
+#include <pinion/lib/bits.h>
+#include <pinion/lib/export.h>
+
+/// Memory for many objects of one size: RawSlab (bytes), Slab<T> (objects), and FramePool (a
+/// RawSlab per size class, for coroutine frames).
+///
+/// Ownership:  a slab owns its chunks and gives none back before it dies. It must outlive what it
+///             handed out: dying with live objects is refused by an assertion.
+/// Threading:  one lcore, no locks. Release where it was allocated.
+/// Cost:       allocate and release O(1), the last one released is the next one handed out. A chunk
+///             is taken from the heap only when the free ones are used up; each doubles the
+///             capacity. reserve() takes the memory at start. Fresh memory is touched object by
+///             object, so that what is never used costs no page.
+/// Errors:     full, or out of memory: nullptr. A pointer that is not the slab's is refused by a
+///             DCHECK (a walk over its few chunks). Under AddressSanitizer, free objects are
+///             poisoned.
+
+namespace pinion {
+
+struct SlabOptions {
+  std::size_t object_size = 0;
+  std::size_t alignment = alignof(std::max_align_t);
+  std::size_t limit = 0;  ///< The most objects at once.
+};
+
+class PINION_EXPORT RawSlab {
+ public:
+  explicit RawSlab(const SlabOptions& options) noexcept;
+  RawSlab(const RawSlab&) = delete;
+  RawSlab& operator=(const RawSlab&) = delete;
+  ~RawSlab();
+
+  /// Memory for one object; nullptr when `limit` are live or the heap is used up.
+  [[nodiscard]] void* allocate() noexcept;
+
+  /// Takes back what allocate() handed out.
+  void release(void* object) noexcept;
+
+  /// Makes room for `objects` at once, as one chunk. False, and nothing changes, when that is
+  /// beyond the limit or the heap is used up.
+  [[nodiscard]] bool reserve(std::size_t objects) noexcept;
+
+  /// Whether allocate() has ever handed out `object`, be it live or free now.
+  [[nodiscard]] bool owns(const void* object) const noexcept;
+
+  [[nodiscard]] std::size_t live() const noexcept { return live_; }
+  [[nodiscard]] std::size_t peak() const noexcept { return peak_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] std::size_t limit() const noexcept { return limit_; }
+
+  /// From one object to the next: the object's size and what its alignment adds.
+  [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
+
+ private:
+  struct FreeObject;
+  struct Chunk;
+
+  bool grow(std::size_t objects) noexcept;
+  std::byte* take_fresh() noexcept;
+
+  const std::size_t stride_;
+  const std::size_t alignment_;
+  const std::size_t limit_;
+  FreeObject* free_ = nullptr;
+  Chunk* chunks_ = nullptr;  ///< Newest, and as a rule largest, first.
+  std::size_t capacity_ = 0;
+  std::size_t live_ = 0;
+  std::size_t peak_ = 0;
+};
+
+/// A slab of `T`. Objects are constructed by allocate() and destroyed by release(); a constructor
+/// that throws ends the process.
+template <class T>
+class Slab {
+ public:
+  explicit Slab(std::size_t limit) noexcept
+      : raw_({.object_size = sizeof(T), .alignment = alignof(T), .limit = limit}) {}
+
+  /// A new object; nullptr when the slab is full.
+  template <class... Arguments>
+  [[nodiscard]] T* allocate(Arguments&&... arguments) noexcept {
+    void* const memory = raw_.allocate();
+    if (memory == nullptr) return nullptr;
+    return std::construct_at(static_cast<T*>(memory), std::forward<Arguments>(arguments)...);
+  }
+
+  void release(T& object) noexcept {
+    PINION_DCHECK(raw_.owns(&object));
+    std::destroy_at(&object);
+    raw_.release(&object);
+  }
+
+  [[nodiscard]] bool reserve(std::size_t objects) noexcept { return raw_.reserve(objects); }
+
+  [[nodiscard]] std::size_t live() const noexcept { return raw_.live(); }
+  [[nodiscard]] std::size_t peak() const noexcept { return raw_.peak(); }
+  [[nodiscard]] std::size_t capacity() const noexcept { return raw_.capacity(); }
+  [[nodiscard]] std::size_t limit() const noexcept { return raw_.limit(); }
+
+ private:
+  RawSlab raw_;
+};
+
+struct FramePoolStats {
+  std::uint64_t allocations = 0;  ///< Since the start, fallbacks included.
+  std::uint64_t fallbacks = 0;    ///< Of these, went to the heap: too large, or the pool was full.
+  std::size_t live = 0;           ///< Frames at the moment, fallbacks included.
+  std::size_t peak = 0;           ///< The most there were at once.
+  std::size_t bytes = 0;          ///< Taken by the pool's own frames, live or free.
+};
+
+/// Memory for coroutine frames: twelve size classes from 64 to 4096 bytes, under one limit in
+/// bytes. A larger frame, or one for which there is no room under the limit, comes from the heap
+/// and is counted.
+class PINION_EXPORT FramePool {
+ public:
+  static constexpr std::size_t kLargestFrame = 4096;
+
+  explicit FramePool(std::size_t limit_bytes) noexcept;
+  FramePool(const FramePool&) = delete;
+  FramePool& operator=(const FramePool&) = delete;
+  ~FramePool();
+
+  /// `size` bytes, aligned to 16 at least; nullptr only when the heap is used up.
+  [[nodiscard]] void* allocate(std::size_t size) noexcept;
+
+  /// Takes back what allocate(size) gave.
+  void release(void* frame, std::size_t size) noexcept;
+
+  [[nodiscard]] const FramePoolStats& stats() const noexcept { return stats_; }
+  [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
+
+ private:
+  static constexpr std::array<std::size_t, 12> kClassSizes = {64,  128,  192,  256,  384,  512,
+                                                              768, 1024, 1536, 2048, 3072, 4096};
+
+  RawSlab* slab_for(std::size_t size) noexcept;
+  bool make_room(RawSlab& slab) noexcept;
+
+  const std::size_t limit_bytes_;
+  std::array<std::optional<RawSlab>, kClassSizes.size()> slabs_;
+  std::size_t live_fallbacks_ = 0;
+  FramePoolStats stats_;
+};
+
+}  // namespace pinion

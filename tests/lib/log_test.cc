@@ -1,0 +1,78 @@
+#include <pinion/lib/log.h>
+
+#include <regex>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace pinion {
+namespace {
+
+class Log : public testing::Test {
+ protected:
+  void TearDown() override { set_log_level(LogLevel::info); }
+
+  template <class Body>
+  std::string captured(const Body& body) {
+    testing::internal::CaptureStderr();
+    body();
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(Log, WritesTimeLevelAndText) {
+  const std::string line = captured([] { log_warn("{} of {} in use", 950, 1000); });
+  const std::regex expected(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z warn  950 of 1000 in use\n)");
+  EXPECT_TRUE(std::regex_match(line, expected)) << line;
+}
+
+TEST_F(Log, DropsWhatIsBelowTheLevel) {
+  EXPECT_EQ(log_level(), LogLevel::info);
+  EXPECT_EQ(captured([] { log_debug("no"); }), "");
+  EXPECT_NE(captured([] { log_info("yes"); }), "");
+  set_log_level(LogLevel::debug);
+  EXPECT_NE(captured([] { log_debug("yes"); }), "");
+  set_log_level(LogLevel::error);
+  EXPECT_EQ(captured([] { log_warn("no"); }), "");
+  EXPECT_NE(captured([] { log_error("yes"); }), "");
+  set_log_level(LogLevel::off);
+  EXPECT_EQ(captured([] { log_error("no"); }), "");
+}
+
+TEST_F(Log, LetsNobodyForgeALine) {
+  const std::string text = captured([] { log_info("{}", "a\nb\r\x1b[31m\x7f\tc"); });
+  EXPECT_NE(text.find("info  a\n  b??[31m?\tc\n"), std::string::npos) << text;
+}
+
+TEST_F(Log, WritesLongLinesWhole) {
+  const std::string body(10'000, 'x');
+  const std::string text = captured([&] { log_info("{}", body); });
+  EXPECT_NE(text.find("info  " + body + "\n"), std::string::npos);
+}
+
+TEST_F(Log, KeepsLinesOfManyThreadsApart) {
+  constexpr int kThreads = 4;
+  constexpr int kLines = 200;
+  const std::string text = captured([] {
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; ++thread) {
+      threads.emplace_back([thread] {
+        for (int line = 0; line < kLines; ++line) log_info("thread {} line {} end", thread, line);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+  std::istringstream lines(text);
+  int count = 0;
+  const std::regex expected(R"(\S+ info  thread \d line \d+ end)");
+  for (std::string line; std::getline(lines, line); ++count) {
+    ASSERT_TRUE(std::regex_match(line, expected)) << line;
+  }
+  EXPECT_EQ(count, kThreads * kLines);
+}
+
+}  // namespace
+}  // namespace pinion

@@ -1,0 +1,195 @@
+#include <pinion/lib/mpsc_queue.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <pinion/lib/random.h>
+#include <pinion/test/seed.h>
+
+namespace pinion {
+namespace {
+
+struct Letter : MpscNode {
+  std::uint64_t sender = 0;
+  std::uint64_t number = 0;
+};
+
+TEST(MpscQueue, GivesElementsInOrder) {
+  MpscQueue<Letter> queue;
+  Letter a, b, c;
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.pop(), nullptr);
+  EXPECT_TRUE(queue.push(a));
+  EXPECT_FALSE(queue.push(b));
+  EXPECT_FALSE(queue.empty());
+  EXPECT_EQ(queue.pop(), &a);
+  EXPECT_FALSE(queue.push(c));
+  EXPECT_EQ(queue.pop(), &b);
+  EXPECT_FALSE(queue.empty());
+  EXPECT_EQ(queue.pop(), &c);
+  EXPECT_TRUE(queue.empty());
+  EXPECT_EQ(queue.pop(), nullptr);
+}
+
+TEST(MpscQueue, LetsAnElementGoForGood) {
+  MpscQueue<Letter> queue;
+  Letter kept;
+  for (int round = 0; round < 3; ++round) {
+    auto brief = std::make_unique<Letter>();
+    EXPECT_TRUE(queue.push(*brief));
+    EXPECT_FALSE(queue.push(kept));
+    EXPECT_EQ(queue.pop(), brief.get());
+    brief.reset();
+    EXPECT_EQ(queue.pop(), &kept);
+    EXPECT_EQ(queue.pop(), nullptr);
+    EXPECT_TRUE(queue.push(kept));
+    EXPECT_EQ(queue.pop(), &kept);
+  }
+}
+
+TEST(MpscQueue, BehavesLikeADeque) {
+  Random random(test::seed());
+  std::vector<Letter> letters(20);
+  std::deque<Letter*> waiting;
+  std::vector<Letter*> idle;
+  for (Letter& letter : letters) idle.push_back(&letter);
+  MpscQueue<Letter> queue;
+  for (std::uint64_t step = 0; step < test::scaled(100'000); ++step) {
+    if (!idle.empty() && random.chance(0.5)) {
+      Letter* letter = idle.back();
+      idle.pop_back();
+      ASSERT_EQ(queue.push(*letter), waiting.empty());
+      waiting.push_back(letter);
+    } else {
+      Letter* letter = queue.pop();
+      ASSERT_EQ(letter, waiting.empty() ? nullptr : waiting.front());
+      if (letter == nullptr) continue;
+      waiting.pop_front();
+      idle.push_back(letter);
+    }
+    ASSERT_EQ(queue.empty(), waiting.empty());
+  }
+}
+
+/// Several senders, each with a few letters that go round: pushed, popped, given back, pushed
+/// again.
+class Post {
+ public:
+  Post(std::uint64_t senders, std::uint64_t rounds) : rounds_(rounds), mailbags_(senders) {
+    for (Mailbag& bag : mailbags_) {
+      for (auto& slot : bag) slot.home.store(true);
+    }
+  }
+
+  void send(std::uint64_t sender) {
+    Mailbag& bag = mailbags_[sender];
+    for (std::uint64_t number = 0; number < rounds_; ++number) {
+      Slot& slot = bag[number % bag.size()];
+      while (!slot.home.load(std::memory_order_acquire)) std::this_thread::yield();
+      slot.home.store(false, std::memory_order_relaxed);
+      slot.sender = sender;
+      slot.number = number;
+      queue_.push(slot);
+    }
+  }
+
+  /// Takes everything; each sender's letters must come in order, none lost, none twice.
+  void receive() {
+    std::vector<std::uint64_t> next(mailbags_.size());
+    std::uint64_t left = rounds_ * mailbags_.size();
+    while (left != 0) {
+      Slot* slot = queue_.pop();
+      if (slot == nullptr) {
+        std::this_thread::yield();
+        continue;
+      }
+      ASSERT_EQ(slot->number, next.at(slot->sender)++);
+      slot->home.store(true, std::memory_order_release);
+      --left;
+    }
+    ASSERT_EQ(queue_.pop(), nullptr);
+    ASSERT_TRUE(queue_.empty());
+  }
+
+ private:
+  struct Slot : Letter {
+    std::atomic<bool> home{false};
+  };
+  using Mailbag = std::array<Slot, 5>;
+
+  const std::uint64_t rounds_;
+  std::vector<Mailbag> mailbags_;
+  MpscQueue<Slot> queue_;
+};
+
+TEST(MpscQueue, LosesNothingFromManyThreads) {
+  constexpr std::uint64_t kSenders = 4;
+  Post post(kSenders, test::scaled(20'000));
+  std::vector<std::thread> threads;
+  for (std::uint64_t sender = 0; sender < kSenders; ++sender) {
+    threads.emplace_back([&post, sender] { post.send(sender); });
+  }
+  post.receive();
+  for (std::thread& thread : threads) thread.join();
+}
+
+/// The wake-up protocol of the header, with a semaphore made of an atomic for the sleep.
+TEST(MpscQueue, LosesNoWakeUp) {
+  constexpr std::uint64_t kSenders = 3;
+  const std::uint64_t rounds = test::scaled(5'000);
+  MpscQueue<Letter> queue;
+  std::atomic<bool> asleep{false};
+  std::atomic<std::uint32_t> doorbell{0};
+  std::vector<std::vector<Letter>> letters(kSenders);
+  for (auto& of_sender : letters) of_sender = std::vector<Letter>(rounds);
+  std::vector<std::thread> threads;
+  for (std::uint64_t sender = 0; sender < kSenders; ++sender) {
+    threads.emplace_back([&, sender] {
+      Random random(test::seed() + sender);
+      for (Letter& letter : letters[sender]) {
+        queue.push(letter);
+        if (asleep.load() && asleep.exchange(false)) {
+          doorbell.fetch_add(1);
+          doorbell.notify_one();
+        }
+        if (random.chance(0.1)) std::this_thread::yield();
+      }
+    });
+  }
+  for (std::uint64_t left = rounds * kSenders; left != 0;) {
+    if (queue.pop() != nullptr) {
+      --left;
+      continue;
+    }
+    const std::uint32_t rung = doorbell.load();
+    asleep.exchange(true);
+    if (queue.pop() != nullptr) {
+      --left;
+      asleep.exchange(false);
+      continue;
+    }
+    doorbell.wait(rung);
+    asleep.exchange(false);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(queue.empty());
+}
+
+#ifndef PINION_NO_DCHECK
+TEST(MpscQueueDeathTest, RefusesAnElementThatIsQueued) {
+  MpscQueue<Letter> queue;
+  Letter letter;
+  queue.push(letter);
+  EXPECT_DEATH(queue.push(letter), "assertion failed");
+}
+#endif
+
+}  // namespace
+}  // namespace pinion
