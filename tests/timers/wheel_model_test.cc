@@ -1,0 +1,48 @@
+#include "wheel_model.h"
+
+#include <cstdint>
+
+#include <gtest/gtest.h>
+#include <pinion/test/seed.h>
+
+#include "choices.h"
+#include "start_ticks.h"
+
+namespace pinion::test {
+namespace {
+
+using Model = WheelModel<CorePort, RandomChoices>;
+
+/// Runs until `operations` are done, each part of it on a wheel of its own that begins at one of
+/// the interesting ticks or at a random one.
+void run_model(std::uint64_t operations, std::size_t population, std::uint64_t seed) {
+  RandomChoices choices(seed);
+  const std::vector<Tick> starts = start_ticks();
+  constexpr std::uint64_t kPart = 2000;
+  std::uint64_t done = 0;
+  std::uint64_t fired = 0;
+  for (std::uint64_t part = 0; done < operations; ++part) {
+    const std::size_t at = part % (starts.size() + 4);
+    const Tick start = at < starts.size() ? starts[at] : choices.next() >> choices.below(64);
+    Model model(start, population, choices);
+    while (model.operations() < kPart) {
+      ASSERT_TRUE(model.step()) << model.failure() << ", start " << start << ", operation "
+                                << done + model.operations();
+    }
+    done += model.operations();
+    fired += model.fired();
+  }
+  EXPECT_GT(fired, operations / 100);
+}
+
+TEST(TimingWheelTM1, FiresTheSameEntriesInTheSameAdvanceAsAMultimap) {
+  run_model(scaled(200'000), 40, seed());
+}
+
+TEST(TimingWheelTM1, FiresTheSameEntriesWithFewAndWithManyLive) {
+  run_model(scaled(20'000), 2, seed() + 1);
+  run_model(scaled(20'000), 400, seed() + 2);
+}
+
+}  // namespace
+}  // namespace pinion::test

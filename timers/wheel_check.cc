@@ -1,0 +1,138 @@
+#include <algorithm>
+
+#include <pinion/timers/wheel_core.h>
+
+/// check(): a dumb scan, list by list and entry by entry, that shares no reckoning with the code it
+/// checks but the constants.
+
+namespace pinion {
+
+struct WheelCore::Checker {
+  const WheelCore& wheel;
+  const char* failure = nullptr;
+  std::uint64_t entries = 0;
+  Tick earliest_place = kNeverTick;
+
+  bool require(bool condition, const char* what) noexcept {
+    if (!condition && failure == nullptr) failure = what;
+    return condition;
+  }
+
+  /// Walks one circle; `fits` judges each entry. Stops at the first failure, so that a broken
+  /// circle ends the walk.
+  template <class Fits>
+  std::uint64_t walk(const Link& head, Fits fits) noexcept {
+    std::uint64_t length = 0;
+    const Link* before = &head;
+    for (const Link* at = head.next; at != &head; before = at, at = at->next) {
+      if (!require(at != nullptr && at->prev == before, "links: prev is not the inverse of next")) {
+        return length;
+      }
+      const TimerEntry& entry = static_cast<const TimerEntry&>(*at);
+      if (!require(entry.owner_ == &wheel, "entry: linked but owned by another wheel or none")) {
+        return length;
+      }
+      if (!require(entry.deadline_ >= entry.place_, "entry: its place is past its deadline")) {
+        return length;
+      }
+      fits(entry);
+      if (failure != nullptr) return length;
+      ++length;
+    }
+    require(head.prev == before, "links: the head's prev is not the last entry");
+    entries += length;
+    return length;
+  }
+
+  void level_zero() noexcept {
+    for (unsigned index = 0; index < kSlots; ++index) {
+      const bool bit = (wheel.occupied_[0] >> index & 1) != 0;
+      const std::uint64_t length = walk(wheel.heads_[index], [&](const TimerEntry& entry) {
+        require(entry.place_ % kSlots == index, "level 0: the slot is not that of the place");
+        const bool current = wheel.event_open_ && entry.place_ == wheel.now_;
+        require(current || (entry.place_ > wheel.now_ && entry.place_ - wheel.now_ < kSlots),
+                "level 0: the place is not 1 to 63 ticks ahead");
+        earliest_place = std::min(earliest_place, entry.place_);
+      });
+      require(bit == (length != 0), "level 0: an occupancy bit is wrong");
+    }
+  }
+
+  void upper_level(unsigned level) noexcept {
+    const Tick span = Tick{1} << (level * kSlotBits);
+    const Tick position = wheel.now_ / span;
+    for (unsigned index = 0; index < kSlots; ++index) {
+      const std::size_t slot = (level - 1) * kSlots + index;
+      unsigned used = 0;
+      for (unsigned sub_list = 0; sub_list < kSubLists; ++sub_list) {
+        const Link& head = wheel.heads_[kSlots + slot * kSubLists + sub_list];
+        const std::uint64_t length = walk(head, [&](const TimerEntry& entry) {
+          require(entry.place_ % span == 0, "upper level: the place is not its slot's first tick");
+          require(entry.place_ / span % kSlots == index, "upper level: not the slot of the place");
+          const bool current = wheel.event_open_ && entry.place_ == wheel.now_;
+          const Tick ahead = entry.place_ / span - position;
+          require(current || (ahead >= 1 && ahead <= kSlots),
+                  "upper level: the place is not 1 to 64 slots ahead");
+          earliest_place = std::min(earliest_place, entry.place_);
+        });
+        if (length != 0) used |= 1U << sub_list;
+      }
+      require(wheel.sub_lists_[slot] == used, "upper level: a mask of sub-lists is wrong");
+      require((wheel.occupied_[level] >> index & 1) == (used != 0 ? 1U : 0U),
+              "upper level: an occupancy bit is wrong");
+    }
+  }
+
+  void overflow() noexcept {
+    Tick due = kNeverTick;
+    for (unsigned list = 0; list < kOverflowLists; ++list) {
+      const Tick watermark = wheel.watermark_[list];
+      const std::uint64_t length =
+          walk(wheel.heads_[kOverflowHeads + list], [&](const TimerEntry& entry) {
+            require(watermark <= entry.place_ - kOverflowGrain, "overflow: watermark too late");
+            require(entry.place_ % kOverflowGrain == 0, "overflow: place off the grain");
+            require(entry.place_ >= wheel.now_ + (wheel.event_open_ ? 0 : 1),
+                    "overflow: an entry was left behind");
+          });
+      require((length == 0) == (watermark == kNeverTick), "overflow: watermark of an empty list");
+      due = std::min(due, watermark);
+    }
+    require(due == wheel.overflow_due_, "overflow: the smallest watermark is wrong");
+    walk(wheel.scanned_, [&](const TimerEntry& entry) {
+      require(entry.place_ >= wheel.scan_by_, "overflow: a scan that ends too late");
+      require(wheel.scan_by_ >= wheel.now_, "overflow: a scan that should have ended");
+    });
+    walk(wheel.never_, [&](const TimerEntry& entry) {
+      require(entry.place_ == kNeverTick, "never: an entry that has a deadline");
+    });
+  }
+
+  void times() noexcept {
+    walk(wheel.firing_, [&](const TimerEntry& entry) {
+      require(entry.place_ == wheel.now_, "firing: an entry of another tick");
+    });
+    require(entries == wheel.armed_count(), "count: armed_count() is not what is linked");
+    require(wheel.floor_ >= wheel.now_, "time: now() is before the time of the links");
+    if (wheel.unfinished()) {
+      require(wheel.next_work_ <= wheel.now_, "next work: due work would be left");
+      return;
+    }
+    const Tick event = std::min(earliest_place, wheel.overflow_expiry());
+    require(wheel.first_event() == event, "next expiry: not the earliest place");
+    require(wheel.next_work_ <= wheel.first_work(), "next work: the cached tick is too late");
+    require(wheel.first_work() <= event, "next work: after the next event");
+  }
+};
+
+std::string WheelCore::check() const {
+  Checker checker{.wheel = *this};
+  checker.level_zero();
+  for (unsigned level = 1; level < kLevels && checker.failure == nullptr; ++level) {
+    checker.upper_level(level);
+  }
+  if (checker.failure == nullptr) checker.overflow();
+  if (checker.failure == nullptr) checker.times();
+  return checker.failure == nullptr ? std::string() : std::string(checker.failure);
+}
+
+}  // namespace pinion
