@@ -93,7 +93,8 @@ meson_options_of() {
   esac
 }
 
-# configure NAME: makes build/NAME, anew where it was made with other options.
+# configure NAME: makes build/NAME, anew where this function made it with other options. A folder
+# that somebody set up by hand stays as it is.
 configure() {
   local dir="build/$1" options stamp
   local -a words how=()
@@ -101,7 +102,8 @@ configure() {
   stamp="$(compiler_of "$1") $options"
   read -ra words <<<"$options"
   if [ -f "$dir/build.ninja" ]; then
-    [ -f "$dir/options" ] && [ "$(cat "$dir/options")" = "$stamp" ] && return 0
+    [ -f "$dir/options" ] || return 0
+    [ "$(cat "$dir/options")" != "$stamp" ] || return 0
     how=(--wipe)
   fi
   mkdir -p "$dir"
@@ -143,7 +145,7 @@ run_tests() {
   case "$name" in
     asan-* | tsan* | fuzz) options=(--timeout-multiplier 5) ;;
   esac
-  [ -z "$filter" ] || options+=(--test-args "--gtest_filter=$filter")
+  [ -z "$filter" ] || options+=("--test-args=--gtest_filter=$filter")
   # Meson's exit code is not looked at: the report reads what it wrote, crashes included.
   for part in together alone; do
     local -n tests="$part"

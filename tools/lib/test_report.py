@@ -3,9 +3,10 @@
 
 usage: test_report.py BUILD_DIR ALLOWED_SKIPS
 
-Reads meson-logs/{together,alone}.{json,junit.xml}. GoogleTest and TAP programs count each of their
-cases, any other program is one case. A program that ended badly although none of its cases failed
-(a crash, a time-out, a sanitizer's report at exit) counts as one more failed case.
+Reads what test_select.py chose (BUILD_DIR/selected) and what Meson logged of it
+(meson-logs/{together,alone}.json). GoogleTest and TAP programs count each of their cases, any other
+program is one case. A program that ended badly although none of its cases failed (a crash, a
+time-out, a sanitizer's report at exit), or that did not run, counts as one failed case.
 
 Prints the reasons of skips, the failed cases, and as the last line the count. With CI=true a skip
 whose reason no line of ALLOWED_SKIPS (regular expressions; # begins a comment) matches has failed.
@@ -50,6 +51,26 @@ def read_gtest_cases(program, path):
     return cases
 
 
+def read_gtest_output(program, output):
+    """The cases of a program that died before it wrote its XML: the last one begun has failed."""
+    outcomes = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+    cases = []
+    begun = None
+    for line in output.splitlines():
+        match = re.match(r"^\[\s*(RUN|OK|FAILED|SKIPPED)\s*\] ([^\s,]+)", line)
+        if not match:
+            continue
+        word, name = match.groups()
+        if word == "RUN":
+            begun = name
+        elif name == begun:
+            cases.append(Case(program, name, outcomes[word], "no reason given"))
+            begun = None
+    if begun:
+        cases.append(Case(program, f"{begun} (the program died in it)", "failed"))
+    return cases
+
+
 def read_tap_cases(program, output):
     cases = []
     for line in output.splitlines():
@@ -70,15 +91,18 @@ def read_program(build_dir, record, protocols):
     cases = []
     if protocol == "gtest":
         xml_path = os.path.join(build_dir, program + ".xml")
-        if os.path.exists(xml_path):
-            try:
-                cases = read_gtest_cases(program, xml_path)
-            except ElementTree.ParseError:
-                cases = []
+        try:
+            if os.path.getmtime(xml_path) < record["starttime"] - 1:
+                raise FileNotFoundError  # left by an earlier run
+            cases = read_gtest_cases(program, xml_path)
+        except (FileNotFoundError, ElementTree.ParseError):
+            cases = read_gtest_output(program, output)
     elif protocol == "tap":
         cases = read_tap_cases(program, output)
     if record["result"] not in GOOD_RESULTS and not any(c.outcome == "failed" for c in cases):
         cases.append(Case(program, f"({record['result'].lower()})", "failed"))
+    if not cases and protocol == "gtest":
+        cases.append(Case(program, "(no test case in it)", "failed"))
     if not cases:
         words = (output + (record.get("stderr") or "")).strip().splitlines()
         outcome = "skipped" if record["result"] == "SKIP" else "passed"
@@ -93,6 +117,9 @@ def load_protocols(build_dir):
 
 def load_cases(build_dir):
     protocols = load_protocols(build_dir)
+    with open(os.path.join(build_dir, "selected"), encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file]
+    missing = {name for kind, name in rows if kind != "filter"}
     cases = []
     for part in ("together", "alone"):
         path = os.path.join(build_dir, "meson-logs", part + ".json")
@@ -100,8 +127,10 @@ def load_cases(build_dir):
             continue
         with open(path, encoding="utf-8") as file:
             for line in file:
-                cases += read_program(build_dir, json.loads(line), protocols)
-    return cases
+                program_cases = read_program(build_dir, json.loads(line), protocols)
+                missing -= {case.program for case in program_cases}
+                cases += program_cases
+    return cases + [Case(name, "(did not run)", "failed") for name in sorted(missing)]
 
 
 def load_allowed(path):
