@@ -1,0 +1,275 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include <pinion/eventloop/idle.h>
+#include <pinion/eventloop/loop_stats.h>
+#include <pinion/eventloop/mailbox.h>
+#include <pinion/eventloop/message.h>
+#include <pinion/eventloop/poller.h>
+#include <pinion/eventloop/ring.h>
+#include <pinion/eventloop/task.h>
+#include <pinion/eventloop/wait.h>
+#include <pinion/lib/export.h>
+#include <pinion/lib/list.h>
+#include <pinion/lib/result.h>
+#include <pinion/lib/slab.h>
+#include <pinion/lib/time.h>
+#include <pinion/timers/time_source.h>
+#include <pinion/timers/timing_wheel.h>
+
+/// The loop of one lcore.
+///
+/// One turn: read the clock once, then handle messages, completions and pollers, then ready tasks,
+/// then due timers, then submit what all of them queued; when nothing was done, the idle policy
+/// decides whether to spin or to sleep until the wheel's next expiry. Each phase has a budget, so
+/// that none starves another.
+///
+/// Ownership:  the loop owns its ring, its wheel and spawned tasks. The time source, pollers,
+///             drainables, messages and timer entries belong to the caller.
+/// Threading:  created on any thread, run by one. post(), stop() and request_drain() may be called
+///             from every thread, everything else on the loop's thread (or before it runs).
+/// Cost:       an idle turn is a clock reading and a few loads, no system call. Nothing allocates but
+///             the memory of tasks, in chunks that double, until there are as many as ever.
+/// Full:       no room for a task: spawn() refuses, counted. More than kMaxPollers pollers: refused
+///             by an assertion.
+/// Errors:     create() says what forbids io_uring here and how to allow it.
+
+namespace pinion {
+
+struct LoopOptions {
+  IdlePolicy idle = IdlePolicy::adaptive;
+  RingOptions ring;
+
+  // What one turn does at most, per phase. At least 1.
+  std::size_t message_budget = 256;
+  std::size_t completion_budget = 256;
+  std::size_t poll_budget = 256;
+  std::size_t ready_budget = 256;
+  std::size_t timer_budget = 1024;
+
+  Delay overlong_turn = std::chrono::milliseconds{1};  ///< Counted and named beyond this.
+  Delay spin_max{};  ///< Longest spin of `adaptive`; 0: default_spin_max().
+  Delay doze_max = std::chrono::milliseconds{1};  ///< Longest sleep beside a blind poller.
+
+  std::size_t frame_pool_bytes = std::size_t{256} << 20;  ///< Then frames come from the heap.
+  std::size_t max_tasks = std::size_t{1} << 20;  ///< Limit for spawned tasks alive at once.
+
+  Delay drain_timeout = std::chrono::seconds{10};  ///< Then on_drain_expired(); kNoTimeout: never.
+  Delay wind_down = std::chrono::seconds{1};       ///< How long cancelled tasks may take to end.
+};
+
+/// Why run() returned.
+enum class Ending : std::uint8_t {
+  stopped,        ///< stop() was called.
+  drained,        ///< Everything finished by itself after the drain began.
+  drain_expired,  ///< The drain timeout passed and what was left was reset.
+};
+
+class Loop {
+ public:
+  static constexpr std::size_t kMaxPollers = 32;
+
+  [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Loop>> create(LoopOptions options,
+                                                                          TimeSource& time);
+
+  /// Cancels what tasks still live and lets them end, as run() does before it returns. On the
+  /// loop's thread, if it ever ran.
+  PINION_EXPORT ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  /// The loop of the calling thread.
+  [[nodiscard]] PINION_EXPORT static Loop& current() noexcept;
+  [[nodiscard]] PINION_EXPORT static Loop* current_or_null() noexcept;
+
+  /// Makes the calling thread the loop's thread, for good. run() and turn() do it themselves; call
+  /// it before setting up transports, so that they may submit. A thread has one loop at a time.
+  [[nodiscard]] PINION_EXPORT Result<> adopt_thread();
+
+  /// Turns until stop() or the end of a drain; then cancels the tasks that are left and gives them
+  /// LoopOptions::wind_down to end. May be called again.
+  PINION_EXPORT Ending run();
+
+  /// One turn without sleeping, for tests and for shutting down; returns how much was done.
+  PINION_EXPORT std::size_t turn();
+
+  /// Turns, sleeping as the idle policy says, until `done()`, at most for `bound`. Returns done().
+  template <class Predicate>
+  bool run_until(Predicate done, Delay bound) {
+    return run_until([](void* predicate) { return (*static_cast<Predicate*>(predicate))(); }, &done,
+                     bound);
+  }
+
+  /// Makes run() return. From any thread; before run(), it returns after one turn.
+  PINION_EXPORT void stop() noexcept;
+
+  /// begin_drain() from any thread.
+  PINION_EXPORT void request_drain() noexcept;
+
+  /// The clock as this turn read it.
+  [[nodiscard]] Instant now() const noexcept { return now_; }
+
+  /// The clock now. Reads it at most once per resumption, completion, message and poll, so that
+  /// what is armed after long work isn't due already; within timer callbacks it is read at each
+  /// call.
+  [[nodiscard]] PINION_EXPORT Instant fresh_now() noexcept;
+
+  [[nodiscard]] TimingWheel& wheel() noexcept { return wheel_; }
+  [[nodiscard]] Ring& ring() noexcept { return *ring_; }
+  [[nodiscard]] FramePool& frame_pool() noexcept { return *frames_; }
+
+  /// Arms `entry` at `delay` from a fresh reading of the clock.
+  void arm_after(TimerEntry& entry, Delay delay) noexcept {
+    wheel_.arm(entry, saturating_add(fresh_now(), delay));
+  }
+
+  /// Starts a task in the next turn. `name` (a literal) is for reports.
+  PINION_EXPORT TaskHandle spawn(Task<> task, const char* name = nullptr) noexcept;
+
+  /// Calls the message's handler on the loop's thread. From any thread.
+  PINION_EXPORT void post(Message& message) noexcept;
+
+  PINION_EXPORT void add_poller(Poller& poller) noexcept;
+  PINION_EXPORT void remove_poller(Poller& poller) noexcept;
+
+  PINION_EXPORT void add_drainable(Drainable& drainable) noexcept;
+  PINION_EXPORT void remove_drainable(Drainable& drainable) noexcept;
+
+  /// Tells every drainable to finish; run() returns once all of them have, at the latest some time
+  /// after LoopOptions::drain_timeout. Repeated calls do nothing.
+  PINION_EXPORT void begin_drain() noexcept;
+  [[nodiscard]] bool draining() const noexcept { return drain_ != Drain::no; }
+
+  [[nodiscard]] PINION_EXPORT const LoopStats& stats() const noexcept;
+  [[nodiscard]] const LoopOptions& options() const noexcept { return options_; }
+
+  /// What is running now; meaningful on the loop's thread and in its signal handlers.
+  [[nodiscard]] const Running& running() const noexcept { return running_; }
+
+ private:
+  friend class Wait;
+  friend class TaskHandle;
+  friend struct detail::PromiseBase;
+  friend bool cancelled() noexcept;
+
+  enum class Drain : std::uint8_t { no, waiting, expired, given_up };
+  enum class Spent : std::uint8_t { elsewhere, busy, idle, parked };
+  static constexpr std::uint32_t kStopRequest = 1;
+  static constexpr std::uint32_t kDrainRequest = 2;
+
+  struct PollerSlot : Completion {
+    PollerSlot() noexcept : Completion(&on_readable) {}
+    static void on_readable(Completion& self, std::int32_t result, std::uint32_t flags) noexcept;
+
+    Poller* poller = nullptr;
+  };
+  struct Doorbell : Completion {
+    explicit Doorbell(Loop& owner) noexcept : Completion(&on_rung), loop(owner) {}
+    static void on_rung(Completion& self, std::int32_t result, std::uint32_t flags) noexcept;
+
+    Loop& loop;
+  };
+  struct DrainTimer : TimerEntry {
+    explicit DrainTimer(Loop& owner) noexcept : TimerEntry(&on_timer), loop(owner) {}
+    static void on_timer(TimerEntry& self) noexcept;
+
+    Loop& loop;
+  };
+
+  Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> ring, int doorbell_fd);
+
+  PINION_EXPORT bool run_until(bool (*done)(void*), void* context, Delay bound);
+
+  // The turn (loop.cc).
+  void step();
+  void read_clock() noexcept;
+  std::size_t run_phases();
+  std::size_t handle_messages();
+  std::size_t poll_pollers();
+  std::size_t fire_timers();
+  void note_running(const char* kind, const char* name, const void* code) noexcept;
+
+  // The end of it (drain.cc).
+  bool take_requests() noexcept;
+  bool finished() noexcept;
+  void expire_drain() noexcept;
+  void wind_down();
+
+  // Sleeping (park.cc).
+  void idle();
+  void park();
+  bool still_nothing_to_do(Delay& longest);
+  void arm_descriptor(PollerSlot& slot, int fd);
+  void arm_doorbell();
+  void ring_eventfd() noexcept;
+  void count_wake(RingWake cause, bool rung) noexcept;
+
+  // Tasks (task.cc).
+  std::size_t run_ready();
+  void run_task(detail::PromiseBase& promise);
+  void make_ready(detail::PromiseBase& promise) noexcept;
+  void hand_over(detail::PromiseBase& promise) noexcept;
+  void forget(detail::PromiseBase& promise) noexcept;
+  detail::TaskContext* take_context() noexcept;
+  void end_task(detail::TaskContext& context) noexcept;
+  void cancel_tasks() noexcept;
+  void destroy_tasks() noexcept;
+  void release_contexts() noexcept;
+
+  LoopOptions options_;
+  TimeSource& time_;
+  std::unique_ptr<Ring> ring_;
+  std::unique_ptr<FramePool> frames_;
+  int doorbell_fd_;
+
+  // What other threads touch.
+  Mailbox mailbox_;
+  alignas(64) std::atomic<std::uint32_t> requests_{0};
+
+  // The turn.
+  alignas(64) TimingWheel wheel_;
+  Instant now_;
+  Instant fresh_;
+  bool fresh_valid_ = false;
+  bool in_timers_ = false;
+  bool adopted_ = false;
+  unsigned long timer_slack_before_ = 0;
+  bool stopping_ = false;
+  Spent spent_ = Spent::elsewhere;
+  Drain drain_ = Drain::no;
+  std::uint32_t ran_ = 0;  // How many things ran in this turn.
+  Running running_;
+
+  // Tasks.
+  List<detail::PromiseBase> ready_;
+  std::size_t ready_count_ = 0;
+  detail::PromiseBase* handed_over_ = nullptr;  // Goes on at once, in the place of who awaits it.
+  detail::TaskContext* current_task_ = nullptr;
+  detail::TaskContext* ended_ = nullptr;  // Whose root has just come to its end.
+  bool frames_leaked_ = false;
+  List<detail::TaskContext> live_tasks_;
+  Slab<detail::TaskContext> contexts_;
+  List<detail::TaskContext> free_contexts_;  // Of ended tasks. They keep their generation.
+
+  // Idling.
+  IdleController idle_controller_;
+  Instant idle_since_;
+  bool was_idle_ = false;
+  Instant park_limit_ = kNever;
+  Delay doze_;
+
+  std::array<PollerSlot, kMaxPollers> pollers_;
+  std::size_t poller_count_ = 0;  // Slots in use lie below it; some may be empty.
+  Doorbell doorbell_;
+  List<Drainable> drainables_;
+  DrainTimer drain_timer_;
+  LoopStats stats_;
+};
+
+}  // namespace pinion

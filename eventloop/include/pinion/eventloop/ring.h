@@ -1,0 +1,166 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <pinion/lib/assert.h>
+#include <pinion/lib/export.h>
+#include <pinion/lib/result.h>
+#include <pinion/lib/time.h>
+
+struct io_uring;
+struct io_uring_sqe;
+
+/// The io_uring of one loop: where its operations go in, its completions come out, and the one
+/// place where its thread sleeps.
+///
+/// Ownership:  a Completion belongs to the caller. Its address travels through the kernel, so it
+///             neither moves nor dies while an operation is in flight (asserted).
+/// Threading:  one thread, the one that enabled the ring. The ring may be created on another, which
+///             may register buffers and queue operations up to the queue's size before that.
+/// Cost:       get_sqe is a store of 64 bytes; poll without completions reads two words of user
+///             memory; operations of a whole turn go to the kernel in one system call.
+/// Full:       a full submission queue is submitted at once; a full completion queue spills into
+///             the kernel's own list, which poll fetches.
+/// Errors:     a kernel that is too old, or that forbids io_uring, is refused by create() with the
+///             setting that allows it.
+
+namespace pinion {
+
+/// Where the outcome of an operation is delivered. One Completion may serve several operations at
+/// once, if its handler can tell them apart.
+class Completion {
+ public:
+  /// `result` and `flags` as the kernel gives them: a negative errno, or what the operation says.
+  /// While `flags` has IORING_CQE_F_MORE the operation goes on; otherwise it has ended, and when
+  /// nothing else is in flight the handler may destroy the Completion.
+  using Handler = void (*)(Completion&, std::int32_t result, std::uint32_t flags) noexcept;
+
+  explicit Completion(Handler handler) noexcept : handler_(handler) {}
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+  ~Completion() { PINION_ASSERT(in_flight_ == 0); }
+
+  /// How many operations have been taken from the ring (submitted or not) and not yet ended.
+  [[nodiscard]] std::uint32_t in_flight() const noexcept { return in_flight_; }
+
+ private:
+  friend class Ring;
+  Handler handler_;
+  std::uint32_t in_flight_ = 0;
+};
+
+struct RingOptions {
+  unsigned submission_entries = 512;   ///< 1 to 32768, rounded up to a power of two.
+  unsigned completion_entries = 4096;  ///< At least that many, at most 65536, rounded up likewise.
+};
+
+struct RingStats {
+  std::uint64_t enters = 0;       ///< System calls, those that slept included.
+  std::uint64_t submitted = 0;    ///< Operations handed to the kernel.
+  std::uint64_t completions = 0;  ///< Completions handled.
+  std::uint64_t overflows = 0;    ///< Times when completions had spilled into the kernel's list.
+};
+
+/// What ended a sleep.
+enum class RingWake : std::uint8_t {
+  completion,  ///< There is something to handle.
+  timeout,     ///< The time is up.
+  signal,      ///< A signal handler ran on this thread.
+  refused,     ///< The kernel didn't sleep; there may be something to handle.
+};
+
+class Ring {
+ public:
+  [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Ring>> create(RingOptions options);
+  PINION_EXPORT ~Ring();
+  Ring(const Ring&) = delete;
+  Ring& operator=(const Ring&) = delete;
+
+  /// Makes the calling thread the ring's thread. Once.
+  [[nodiscard]] PINION_EXPORT Result<> enable();
+  [[nodiscard]] bool enabled() const noexcept { return enabled_; }
+
+  /// The next submission entry, zeroed, with its user data set: fill it with io_uring_prep_…()
+  /// before the next call, and don't set IOSQE_CQE_SKIP_SUCCESS. Never fails: what is queued is
+  /// submitted when the queue is full. It goes to the kernel at the end of the turn at the latest.
+  [[nodiscard]] PINION_EXPORT io_uring_sqe& get_sqe(Completion& completion);
+
+  /// Makes room for `count` entries in a row, so that linked ones stay together.
+  PINION_EXPORT void reserve(unsigned count);
+
+  /// Asks the kernel to end every operation of `completion`. Each still delivers its last
+  /// completion, with -ECANCELED or with what it had achieved.
+  PINION_EXPORT void cancel(Completion& completion);
+
+  /// Hands everything queued to the kernel now, instead of at the end of the turn.
+  PINION_EXPORT void submit();
+
+  /// Handles at most `budget` completions and returns how many. Entries are copied out in batches
+  /// before handlers run, so that a handler may take entries and submit.
+  PINION_EXPORT std::size_t poll(std::size_t budget);
+
+  /// Whether a poll would find something; reads user memory only.
+  [[nodiscard]] PINION_EXPORT bool ready() const noexcept;
+
+  /// Submits what is queued and sleeps until a completion, a signal or the end of `timeout` (more
+  /// than 0; kNoTimeout: no end). One system call.
+  [[nodiscard]] PINION_EXPORT RingWake sleep(Delay timeout);
+
+  /// Wakes the loop that sleeps in the ring with the descriptor `ring_fd`, at once; false when the
+  /// kernel refused.
+  [[nodiscard]] PINION_EXPORT bool ring_doorbell(int ring_fd);
+
+  /// Cancels whatever is in flight and handles completions until there is none or `bound` is over.
+  /// Returns whether nothing is in flight any more.
+  PINION_EXPORT bool quiesce(Delay bound);
+
+  /// Forgets what is in flight for `completion`, whose operations use no memory of its owner,
+  /// before both die with the ring.
+  PINION_EXPORT void abandon(Completion& completion) noexcept;
+
+  /// Called before each handler, with the handler's address.
+  using Observer = void (*)(void* context, const void* handler) noexcept;
+  void observe(Observer observer, void* context) noexcept {
+    observer_ = observer;
+    observer_context_ = context;
+  }
+
+  /// Operations taken and not yet ended.
+  [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
+
+  [[nodiscard]] PINION_EXPORT int fd() const noexcept;
+
+  /// For io_uring_register_…() calls. Don't submit or reap through it.
+  [[nodiscard]] io_uring& raw() noexcept { return *ring_; }
+
+  [[nodiscard]] const RingStats& stats() const noexcept { return stats_; }
+
+ private:
+  struct Entry {
+    std::uint64_t user_data;
+    std::int32_t result;
+    std::uint32_t flags;
+  };
+
+  explicit Ring(std::unique_ptr<io_uring> ring);
+
+  io_uring_sqe& next_sqe();
+  unsigned queued() const noexcept;
+  unsigned flush_queue() noexcept;
+  int enter(unsigned submit, unsigned wait, unsigned flags, void* argument,
+            std::size_t size) noexcept;
+  std::size_t copy_out(Entry* entries, std::size_t limit) noexcept;
+  void deliver(const Entry& entry);
+  void fetch();
+
+  std::unique_ptr<io_uring> ring_;
+  bool enabled_ = false;
+  Observer observer_ = nullptr;
+  void* observer_context_ = nullptr;
+  std::uint64_t in_flight_ = 0;
+  RingStats stats_;
+};
+
+}  // namespace pinion

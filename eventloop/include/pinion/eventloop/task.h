@@ -1,0 +1,188 @@
+#pragma once
+
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include <pinion/lib/assert.h>
+#include <pinion/lib/export.h>
+#include <pinion/lib/list.h>
+
+/// Coroutines of a loop.
+///
+///   pinion::Task<> greet(Stream conn) {
+///     co_await conn.write(kHello);
+///   }
+///   loop.spawn(greet(std::move(conn)));
+///
+/// Ownership:  a Task owns its frame until it is spawned (the loop owns it then) or destroyed. A
+/// task
+///             that is awaited belongs to the expression that awaits it.
+/// Threading:  a task lives on one loop's thread. It may be created before the loop runs.
+/// Cost:       a frame comes from the loop's FramePool. Starting a child and returning from it are
+/// a
+///             hand-over through the loop's ready list, never a nested call: any depth, any build.
+/// Full:       when the pool has no room for a frame, the Task is empty: spawn() refuses it
+/// (counted,
+///             and its handle is empty); awaiting it is a failed assertion, so check before.
+/// Errors:     an exception that leaves a task ends the process with a message.
+/// Cancelled:  TaskHandle::cancel() ends the wait that the task, or the child it awaits, stands in;
+///             every later wait of it returns `cancelled` after one turn.
+///
+/// GCC 12 destroys some temporaries of a co_await expression twice. Arguments of an awaited call
+/// must be trivially destructible (span, Delay, numbers, references) or named variables.
+
+namespace pinion {
+
+class Loop;
+class Wait;
+
+namespace detail {
+
+struct PromiseBase;
+
+/// What the loop knows about a spawned task. Contexts are never unmapped while the loop lives, so a
+/// handle tells by the generation whether its task has ended.
+struct TaskContext : ListNode {
+  Loop* loop = nullptr;
+  PromiseBase* root = nullptr;
+  Wait* wait = nullptr;  ///< What the innermost coroutine of the task is suspended in.
+  const char* name = nullptr;
+  std::uint64_t generation = 0;
+  bool cancel_requested = false;
+};
+
+/// The part of every task's frame that the loop works with. It is linked while it is ready.
+struct PromiseBase : ListNode {
+  std::coroutine_handle<> frame;
+  PromiseBase* continuation = nullptr;  ///< Who awaits this task; none for a spawned one.
+  TaskContext* context = nullptr;       ///< None before the task is spawned or awaited.
+
+  PINION_EXPORT ~PromiseBase();
+
+  // The frame's memory; nullptr when there is no room.
+  [[nodiscard]] PINION_EXPORT static void* operator new(std::size_t size) noexcept;
+  PINION_EXPORT static void operator delete(void* memory, std::size_t size) noexcept;
+
+  [[nodiscard]] static std::suspend_always initial_suspend() noexcept { return {}; }
+
+  struct FinalAwaiter {
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    void await_suspend(std::coroutine_handle<Promise> self) const noexcept {
+      self.promise().finish();
+    }
+    void await_resume() const noexcept {}
+  };
+  [[nodiscard]] static FinalAwaiter final_suspend() noexcept { return {}; }
+
+  [[noreturn]] static void unhandled_exception() noexcept { exception_escaped(); }
+
+  /// Makes `parent` wait for this task and starts it.
+  PINION_EXPORT void start_for(PromiseBase& parent) noexcept;
+
+ private:
+  PINION_EXPORT void finish() noexcept;
+  [[noreturn]] PINION_EXPORT static void exception_escaped() noexcept;
+};
+
+template <class T>
+struct Promise : PromiseBase {
+  std::optional<T> value;
+
+  template <class U>
+  void return_value(U&& result) {
+    value.emplace(std::forward<U>(result));
+  }
+  T take() {
+    PINION_ASSERT(value.has_value());
+    return std::move(*value);
+  }
+};
+
+template <>
+struct Promise<void> : PromiseBase {
+  void return_void() const noexcept {}
+  void take() const noexcept {}
+};
+
+}  // namespace detail
+
+template <class T = void>
+class [[nodiscard]] Task {
+ public:
+  struct promise_type : detail::Promise<T> {
+    [[nodiscard]] Task get_return_object() noexcept { return Task(*this); }
+    [[nodiscard]] static Task get_return_object_on_allocation_failure() noexcept { return Task(); }
+  };
+
+  /// An empty task.
+  Task() noexcept = default;
+  Task(Task&& other) noexcept : promise_(std::exchange(other.promise_, nullptr)) {}
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      reset();
+      promise_ = std::exchange(other.promise_, nullptr);
+    }
+    return *this;
+  }
+  ~Task() { reset(); }
+
+  /// False when there was no memory for the frame, or the task was moved away.
+  [[nodiscard]] explicit operator bool() const noexcept { return promise_ != nullptr; }
+
+  /// `co_await std::move(task)` or `co_await make_task()`: runs it to its end and gives its result.
+  [[nodiscard]] bool await_ready() const noexcept {
+    PINION_ASSERT(promise_ != nullptr);
+    return false;
+  }
+  template <class Parent>
+  void await_suspend(std::coroutine_handle<Parent> parent) noexcept {
+    promise_->start_for(parent.promise());
+  }
+  T await_resume() { return promise_->take(); }
+
+ private:
+  friend class Loop;
+
+  explicit Task(promise_type& promise) noexcept : promise_(&promise) {
+    promise.frame = std::coroutine_handle<promise_type>::from_promise(promise);
+  }
+
+  void reset() noexcept {
+    if (promise_ != nullptr) std::exchange(promise_, nullptr)->frame.destroy();
+  }
+  promise_type* release() noexcept { return std::exchange(promise_, nullptr); }
+
+  promise_type* promise_ = nullptr;
+};
+
+/// Names a spawned task. It may outlive the task, but not the loop. Dropping it detaches the task.
+class TaskHandle {
+ public:
+  TaskHandle() noexcept = default;
+
+  /// Whether it ever named a task: false when spawn() refused.
+  [[nodiscard]] explicit operator bool() const noexcept { return context_ != nullptr; }
+
+  /// Whether the task has ended; true for an empty handle. On the loop's thread.
+  [[nodiscard]] bool done() const noexcept {
+    return context_ == nullptr || context_->generation != generation_;
+  }
+
+  /// Asks the task to end (see "Cancelled" above). Does nothing when it has ended. On the loop's
+  /// thread; from another, post a message.
+  PINION_EXPORT void cancel() const noexcept;
+
+ private:
+  friend class Loop;
+  explicit TaskHandle(detail::TaskContext& context) noexcept
+      : context_(&context), generation_(context.generation) {}
+
+  detail::TaskContext* context_ = nullptr;
+  std::uint64_t generation_ = 0;
+};
+
+}  // namespace pinion

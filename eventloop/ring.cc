@@ -1,0 +1,247 @@
+#include <pinion/eventloop/ring.h>
+
+#include <liburing.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "ring_setup.h"
+
+namespace pinion {
+namespace {
+
+// Completions that belong to nobody. Every Completion lies at a higher address.
+constexpr std::uint64_t kNobody = 0;
+constexpr std::uint64_t kDoorbell = 1;
+constexpr std::uint64_t kDoorbellFailed = 2;
+constexpr std::uint64_t kReserved = 16;
+
+constexpr std::size_t kBatch = 64;
+constexpr unsigned kSubmitAttempts = 100'000;
+
+std::uint64_t user_data_of(const Completion& completion) noexcept {
+  return reinterpret_cast<std::uintptr_t>(&completion);
+}
+
+// The words that are shared with the kernel.
+unsigned load_acquire(const unsigned* word) noexcept {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+void store_release(unsigned* word, unsigned value) noexcept {
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ring>> Ring::create(RingOptions options) {
+  auto raw = std::make_unique<io_uring>();
+  if (Result<> made = detail::set_up_ring(*raw, options); !made) {
+    return tl::unexpected(std::move(made.error()));
+  }
+  return std::unique_ptr<Ring>(new Ring(std::move(raw)));
+}
+
+Ring::Ring(std::unique_ptr<io_uring> ring) : ring_(std::move(ring)) {
+  // Entry i of the queue is always slot i, so that submitting is one store.
+  for (unsigned i = 0; i < ring_->sq.ring_entries; ++i) ring_->sq.array[i] = i;
+}
+
+Ring::~Ring() {
+  io_uring_queue_exit(ring_.get());
+}
+
+Result<> Ring::enable() {
+  PINION_ASSERT(!enabled_);
+  // liburing 2.3 declares io_uring_enable_rings() but doesn't export it.
+  const int result = io_uring_register(static_cast<unsigned>(ring_->ring_fd),
+                                       IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+  if (result < 0) {
+    return tl::unexpected(errno_error(result, "cannot enable the io_uring of this thread"));
+  }
+  enabled_ = true;
+  return {};
+}
+
+int Ring::fd() const noexcept {
+  return ring_->ring_fd;
+}
+
+unsigned Ring::queued() const noexcept {
+  return ring_->sq.sqe_tail - load_acquire(ring_->sq.khead);
+}
+
+io_uring_sqe& Ring::next_sqe() {
+  reserve(1);
+  io_uring_sqe& sqe = ring_->sq.sqes[ring_->sq.sqe_tail & ring_->sq.ring_mask];
+  ++ring_->sq.sqe_tail;
+  std::memset(&sqe, 0, sizeof(sqe));
+  return sqe;
+}
+
+io_uring_sqe& Ring::get_sqe(Completion& completion) {
+  io_uring_sqe& sqe = next_sqe();
+  sqe.user_data = user_data_of(completion);
+  ++completion.in_flight_;
+  ++in_flight_;
+  return sqe;
+}
+
+void Ring::reserve(unsigned count) {
+  PINION_ASSERT(count <= ring_->sq.ring_entries);
+  for (unsigned attempt = 0; ring_->sq.ring_entries - queued() < count; ++attempt) {
+    PINION_ASSERT(enabled_);                   // Before that, what fits is all there is.
+    PINION_ASSERT(attempt < kSubmitAttempts);  // The kernel is out of memory.
+    if (attempt > 0) sched_yield();
+    submit();
+  }
+}
+
+void Ring::cancel(Completion& completion) {
+  if (completion.in_flight_ == 0) return;
+  io_uring_sqe& sqe = next_sqe();
+  io_uring_prep_cancel64(&sqe, user_data_of(completion), IORING_ASYNC_CANCEL_ALL);
+  sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
+  sqe.user_data = kNobody;
+}
+
+void Ring::abandon(Completion& completion) noexcept {
+  in_flight_ -= completion.in_flight_;
+  completion.in_flight_ = 0;
+}
+
+unsigned Ring::flush_queue() noexcept {
+  store_release(ring_->sq.ktail, ring_->sq.sqe_tail);
+  return queued();
+}
+
+int Ring::enter(unsigned submit, unsigned wait, unsigned flags, void* argument,
+                std::size_t size) noexcept {
+  ++stats_.enters;
+  const unsigned before = load_acquire(ring_->sq.khead);
+  const int result = io_uring_enter2(static_cast<unsigned>(ring_->ring_fd), submit, wait, flags,
+                                     static_cast<sigset_t*>(argument), size);
+  stats_.submitted += load_acquire(ring_->sq.khead) - before;
+  if (result < 0) {
+    // EEXIST: this is not the ring's thread. EBADF, EINVAL, EFAULT: the ring is broken.
+    const bool passes = result == -EINTR || result == -EAGAIN || result == -EBUSY ||
+                        result == -ETIME || result == -ENOMEM;
+    PINION_ASSERT(passes);
+  }
+  return result;
+}
+
+void Ring::submit() {
+  const unsigned count = flush_queue();
+  // Refused for lack of memory or by a signal, they stay queued for the next call.
+  if (count > 0 && enabled_) enter(count, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
+}
+
+bool Ring::ready() const noexcept {
+  return load_acquire(ring_->cq.ktail) != *ring_->cq.khead ||
+         (load_acquire(ring_->sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
+}
+
+std::size_t Ring::copy_out(Entry* entries, std::size_t limit) noexcept {
+  const unsigned head = *ring_->cq.khead;
+  const unsigned there = load_acquire(ring_->cq.ktail) - head;
+  const unsigned count = std::min(there, static_cast<unsigned>(limit));
+  for (unsigned i = 0; i < count; ++i) {
+    const io_uring_cqe& cqe = ring_->cq.cqes[(head + i) & ring_->cq.ring_mask];
+    entries[i] = Entry{cqe.user_data, cqe.res, cqe.flags};
+  }
+  if (count > 0) store_release(ring_->cq.khead, head + count);
+  return count;
+}
+
+std::size_t Ring::poll(std::size_t budget) {
+  if (!enabled_) return 0;
+  std::size_t done = 0;
+  if ((load_acquire(ring_->sq.kflags) & IORING_SQ_TASKRUN) != 0) fetch();
+  while (done < budget) {
+    std::array<Entry, kBatch> entries;
+    const std::size_t count = copy_out(entries.data(), std::min(kBatch, budget - done));
+    for (std::size_t i = 0; i < count; ++i) deliver(entries[i]);
+    done += count;
+    if (count > 0) continue;
+    if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) == 0) break;
+    ++stats_.overflows;
+    fetch();
+    if (load_acquire(ring_->cq.ktail) == *ring_->cq.khead) break;
+  }
+  stats_.completions += done;
+  return done;
+}
+
+void Ring::fetch() {
+  enter(flush_queue(), 0, IORING_ENTER_GETEVENTS, nullptr, 0);
+}
+
+void Ring::deliver(const Entry& entry) {
+  if (entry.user_data < kReserved) return;
+  Completion& completion = *reinterpret_cast<Completion*>(entry.user_data);
+  if ((entry.flags & IORING_CQE_F_MORE) == 0) {
+    PINION_ASSERT(completion.in_flight_ > 0);
+    --completion.in_flight_;
+    --in_flight_;
+  }
+  if (observer_ != nullptr) {
+    observer_(observer_context_, reinterpret_cast<const void*>(completion.handler_));
+  }
+  completion.handler_(completion, entry.result, entry.flags);
+}
+
+RingWake Ring::sleep(Delay timeout) {
+  PINION_ASSERT(timeout.count() > 0);
+  const std::int64_t nanoseconds = timeout.count();
+  __kernel_timespec limit{.tv_sec = nanoseconds / 1'000'000'000,
+                          .tv_nsec = nanoseconds % 1'000'000'000};
+  io_uring_getevents_arg argument{};
+  argument.sigmask_sz = _NSIG / 8;
+  if (timeout != kNoTimeout) argument.ts = reinterpret_cast<std::uintptr_t>(&limit);
+  const int result = enter(flush_queue(), 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
+                           &argument, sizeof(argument));
+  if (load_acquire(ring_->cq.ktail) != *ring_->cq.khead) return RingWake::completion;
+  if (result == -EINTR) return RingWake::signal;
+  if (result == -ETIME) return RingWake::timeout;
+  // A positive count of submissions hides what ended the sleep.
+  return result >= 0 ? RingWake::timeout : RingWake::refused;
+}
+
+bool Ring::ring_doorbell(int ring_fd) {
+  const unsigned before = load_acquire(ring_->cq.ktail);
+  io_uring_sqe& sqe = next_sqe();
+  io_uring_prep_msg_ring(&sqe, ring_fd, 0, kDoorbell, 0);
+  sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
+  sqe.user_data = kDoorbellFailed;
+  submit();
+  if (queued() > 0) return false;
+  if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) != 0) return false;
+  // The kernel answers at once, and only when it refused.
+  const unsigned after = load_acquire(ring_->cq.ktail);
+  for (unsigned at = before; at != after; ++at) {
+    if (ring_->cq.cqes[at & ring_->cq.ring_mask].user_data == kDoorbellFailed) return false;
+  }
+  return true;
+}
+
+bool Ring::quiesce(Delay bound) {
+  constexpr Delay kRound = std::chrono::milliseconds{1};
+  if (!enabled_) return in_flight_ == 0;
+  for (std::int64_t left = bound.count(); in_flight_ > 0 && left > 0; left -= kRound.count()) {
+    io_uring_sqe& sqe = next_sqe();
+    io_uring_prep_cancel64(&sqe, 0, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
+    sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe.user_data = kNobody;
+    submit();
+    while (poll(kBatch) > 0) {
+    }
+    if (in_flight_ > 0 && sleep(kRound) == RingWake::completion) poll(kBatch);
+  }
+  return in_flight_ == 0;
+}
+
+}  // namespace pinion
