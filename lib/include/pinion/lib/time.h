@@ -112,6 +112,15 @@ constexpr std::int64_t floating_to_nanoseconds(Rep count) noexcept {
   return static_cast<Float>(truncated) < scaled ? truncated + 1 : truncated;
 }
 
+template <class Period, class Rep>
+constexpr std::int64_t to_nanoseconds(Rep count) noexcept {
+  if constexpr (std::is_floating_point_v<Rep>) {
+    return floating_to_nanoseconds<Period>(count);
+  } else {
+    return whole_to_nanoseconds<Period>(count);
+  }
+}
+
 }  // namespace detail
 
 /// How long to wait, in nanoseconds: what every function with a timeout takes. It converts from any
@@ -127,7 +136,7 @@ class Delay {
     requires std::is_arithmetic_v<Rep>
   constexpr Delay(
       std::chrono::duration<Rep, Period> duration) noexcept  // implicit: the API's way in
-      : count_(converted<Rep, Period>(duration.count())) {}
+      : count_(detail::to_nanoseconds<Period>(duration.count())) {}
 
   [[nodiscard]] static constexpr Delay max() noexcept { return std::chrono::nanoseconds::max(); }
   [[nodiscard]] static constexpr Delay min() noexcept { return std::chrono::nanoseconds::min(); }
@@ -142,15 +151,6 @@ class Delay {
   friend constexpr auto operator<=>(Delay, Delay) noexcept = default;
 
  private:
-  template <class Rep, class Period>
-  static constexpr std::int64_t converted(Rep count) noexcept {
-    if constexpr (std::is_floating_point_v<Rep>) {
-      return detail::floating_to_nanoseconds<Period>(count);
-    } else {
-      return detail::whole_to_nanoseconds<Period>(count);
-    }
-  }
-
   std::int64_t count_ = 0;
 };
 
