@@ -1,0 +1,78 @@
+#include "timer_targets.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <iterator>
+
+namespace pinion::bench {
+namespace {
+
+struct Target {
+  const char* case_name;
+  std::size_t n;
+  const char* metric;
+  const char* subject;
+  double ratio;  ///< the peer's median over ours must reach this
+};
+
+constexpr std::size_t kMillion = 1'000'000;
+
+constexpr std::array kTargets = {
+    Target{"extend_10s", kMillion, "extend", "heap4", 1.5},
+    Target{"extend_10s", kMillion, "extend", "rte_timer", 6},
+    Target{"extend_10s", kMillion, "extend", "libuv", 6},
+    Target{"extend_10s", kMillion, "extend", "asio", 6},
+    Target{"extend_10s", kMillion, "extend", "multimap", 6},
+    Target{"uniform_60s", kMillion, "expire", "plain_wheel", 1 / 0.3},
+    Target{"uniform_60s", kMillion, "expire", "heap4", 2},
+    Target{"uniform_60s", kMillion, "insert", "plain_wheel", 1 / 1.2},
+    Target{"uniform_60s", kMillion, "cancel", "plain_wheel", 1 / 1.2},
+    Target{"uniform_60s", kMillion, "worst_advance", "plain_wheel", 20},
+    Target{"uniform_60s", 10 * kMillion, "worst_advance", "plain_wheel", 20},
+};
+
+TargetOutcome check_target(const Report& report, const Target& target) {
+  const std::string what =
+      fmt::format("{:<14} {:>2}M  {:<12} at least {:>5.2f} times ours", target.metric,
+                  target.n / kMillion, target.subject, target.ratio);
+  const Row* ours = report.find({target.case_name, target.n, target.metric, "pinion"});
+  const Row* theirs = report.find({target.case_name, target.n, target.metric, target.subject});
+  if (ours == nullptr || theirs == nullptr) {
+    return {TargetOutcome::State::not_measured, what};
+  }
+  const double ratio = report.ratio(*theirs);
+  const bool met = ratio >= target.ratio;
+  return {met ? TargetOutcome::State::met : TargetOutcome::State::missed,
+          fmt::format("{}: {:>6.2f}  ({:.1f} and {:.1f} {})", what, ratio, theirs->summary.median,
+                      ours->summary.median, ours->unit)};
+}
+
+}  // namespace
+
+std::vector<TargetOutcome> check_targets(const Report& report) {
+  std::vector<TargetOutcome> outcomes;
+  for (const Target& target : kTargets) outcomes.push_back(check_target(report, target));
+  return outcomes;
+}
+
+std::string to_string(const std::vector<TargetOutcome>& outcomes) {
+  std::size_t met = 0;
+  std::size_t missed = 0;
+  std::string lines;
+  for (const TargetOutcome& outcome : outcomes) {
+    const char* word = "-";
+    if (outcome.state == TargetOutcome::State::met) {
+      ++met;
+      word = "met";
+    } else if (outcome.state == TargetOutcome::State::missed) {
+      ++missed;
+      word = "MISSED";
+    }
+    fmt::format_to(std::back_inserter(lines), "  {:<7} {}\n", word, outcome.text);
+  }
+  return fmt::format("\ntargets: {} met, {} missed, {} not measured in this run\n{}", met, missed,
+                     outcomes.size() - met - missed, lines);
+}
+
+}  // namespace pinion::bench
