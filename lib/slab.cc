@@ -55,7 +55,7 @@ RawSlab::~RawSlab() {
   while (chunks_ != nullptr) {
     Chunk* const chunk = chunks_;
     chunks_ = chunk->older;
-    ASAN_UNPOISON_MEMORY_REGION(chunk->begin, chunk->end - chunk->begin);
+    ASAN_UNPOISON_MEMORY_REGION(chunk->begin, static_cast<std::size_t>(chunk->end - chunk->begin));
     ::operator delete(chunk, std::align_val_t{alignment_});
   }
 }

@@ -1,8 +1,10 @@
 #include <pinion/lib/log.h>
 
-#include <regex>
+#include <algorithm>
+#include <cstdio>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -10,6 +12,20 @@
 
 namespace pinion {
 namespace {
+
+constexpr std::string_view kTime = "0000-00-00T00:00:00.000000Z ";
+
+/// Whether `line` starts like kTime, with any digits.
+bool starts_with_time(std::string_view line) {
+  std::string start(line.substr(0, kTime.size()));
+  const auto is_digit = [](char character) { return character >= '0' && character <= '9'; };
+  std::replace_if(start.begin(), start.end(), is_digit, '0');
+  return start == kTime;
+}
+
+std::string after_time(const std::string& line) {
+  return line.substr(kTime.size());
+}
 
 class Log : public testing::Test {
  protected:
@@ -25,8 +41,8 @@ class Log : public testing::Test {
 
 TEST_F(Log, WritesTimeLevelAndText) {
   const std::string line = captured([] { log_warn("{} of {} in use", 950, 1000); });
-  const std::regex expected(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z warn  950 of 1000 in use\n)");
-  EXPECT_TRUE(std::regex_match(line, expected)) << line;
+  EXPECT_TRUE(starts_with_time(line)) << line;
+  EXPECT_EQ(after_time(line), "warn  950 of 1000 in use\n");
 }
 
 TEST_F(Log, DropsWhatIsBelowTheLevel) {
@@ -67,9 +83,13 @@ TEST_F(Log, KeepsLinesOfManyThreadsApart) {
   });
   std::istringstream lines(text);
   int count = 0;
-  const std::regex expected(R"(\S+ info  thread \d line \d+ end)");
+  std::vector<int> next(kThreads);
   for (std::string line; std::getline(lines, line); ++count) {
-    ASSERT_TRUE(std::regex_match(line, expected)) << line;
+    ASSERT_TRUE(starts_with_time(line)) << line;
+    int thread = -1;
+    ASSERT_EQ(std::sscanf(line.c_str() + kTime.size(), "info  thread %d", &thread), 1) << line;
+    const int number = next.at(static_cast<std::size_t>(thread))++;
+    ASSERT_EQ(after_time(line), fmt::format("info  thread {} line {} end", thread, number));
   }
   EXPECT_EQ(count, kThreads * kLines);
 }

@@ -14,6 +14,14 @@
 #include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 
+#ifdef __SANITIZE_ADDRESS__
+#define PINION_TEST_HAS_ASAN
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PINION_TEST_HAS_ASAN
+#endif
+#endif
+
 namespace pinion {
 namespace {
 
@@ -97,11 +105,17 @@ TEST(RawSlab, ReservesAtStart) {
   for (void* object : objects) slab.release(object);
 }
 
-TEST(RawSlab, AnswersNoMemoryWithNull) {
-  RawSlab slab({.object_size = std::size_t{1} << 62, .limit = 4});
-  EXPECT_EQ(slab.allocate(), nullptr);
-  EXPECT_FALSE(slab.reserve(4));
-  EXPECT_EQ(slab.capacity(), 0U);
+TEST(RawSlab, AnswersSizesThatNoMemoryHasWithNull) {
+  RawSlab huge({.object_size = std::size_t{1} << 63, .limit = 4});
+  EXPECT_EQ(huge.allocate(), nullptr);
+  EXPECT_FALSE(huge.reserve(4));
+  EXPECT_EQ(huge.capacity(), 0U);
+  RawSlab endless({.object_size = 64, .limit = ~std::size_t{0}});
+  EXPECT_FALSE(endless.reserve(~std::size_t{0} / 64 + 2)) << "wraps when multiplied by 64";
+  EXPECT_EQ(endless.capacity(), 0U);
+  void* const object = endless.allocate();
+  ASSERT_NE(object, nullptr);
+  endless.release(object);
 }
 
 TEST(RawSlab, KnowsItsOwn) {
@@ -274,6 +288,21 @@ TEST(SlabDeathTest, RefusesBadOptions) {
   EXPECT_DEATH(RawSlab({.object_size = 0, .limit = 1}), "object_size != 0");
   EXPECT_DEATH(RawSlab({.object_size = 8, .alignment = 24, .limit = 1}), "is_power_of_two");
 }
+
+#ifdef PINION_TEST_HAS_ASAN
+TEST(SlabDeathTest, LetsAddressSanitizerSeeUseAfterRelease) {
+  Slab<Counted> slab(4);
+  Counted* const first = slab.allocate(1);
+  Counted* const second = slab.allocate(2);
+  slab.release(*first);
+  EXPECT_DEATH(first->value = 3, "use-after-poison");
+  EXPECT_DEATH((second + 1)->value = 3, "use-after-poison") << "never handed out";
+  Counted* const again = slab.allocate(4);
+  EXPECT_EQ(again, first);
+  slab.release(*second);
+  slab.release(*again);
+}
+#endif
 
 #ifndef PINION_NO_DCHECK
 TEST(SlabDeathTest, RefusesAForeignPointer) {
