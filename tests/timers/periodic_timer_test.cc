@@ -1,0 +1,203 @@
+#include <pinion/timers/periodic_timer.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Instant at(Delay since_epoch) {
+  return saturating_add(Instant{}, since_epoch);
+}
+
+template <std::int64_t kTickNs>
+struct Recorder : BasicPeriodicTimer<BasicTimingWheel<kTickNs>> {
+  using Base = BasicPeriodicTimer<BasicTimingWheel<kTickNs>>;
+  Recorder() : Base(&Recorder::on_period) {}
+  static void on_period(Base& timer) {
+    auto& self = static_cast<Recorder&>(timer);
+    self.served.push_back(self.due());
+    self.skipped += self.missed();
+  }
+  std::vector<Instant> served;
+  std::int64_t skipped = 0;
+};
+
+template <class Tick>
+class PeriodicTimerTM16 : public testing::Test {};
+
+template <std::int64_t kTickNs>
+struct TickSize {
+  static constexpr std::int64_t kNs = kTickNs;
+};
+using TickSizes = testing::Types<TickSize<1'000>, TickSize<100'000>, TickSize<1'000'000>,
+                                 TickSize<7'000'003>, TickSize<1'000'000'000>>;
+TYPED_TEST_SUITE(PeriodicTimerTM16, TickSizes);
+
+TYPED_TEST(PeriodicTimerTM16, DriftsByNothingOverAMillionPeriods) {
+  constexpr std::int64_t kTick = TypeParam::kNs;
+  const Instant begin = at(12'345'678'901ns);
+  const std::chrono::nanoseconds period{kTick * 3 / 2 + 1};  // never a whole number of ticks
+  BasicTimingWheel<kTick> wheel(begin);
+  struct Counter : BasicPeriodicTimer<BasicTimingWheel<kTick>> {
+    Counter()
+        : BasicPeriodicTimer<BasicTimingWheel<kTick>>(
+              [](auto& timer) { ++static_cast<Counter&>(timer).count; }) {}
+    std::int64_t count = 0;
+  } timer;
+  timer.start(wheel, begin, period, Missed::skip);
+  constexpr std::int64_t kPeriods = 1'000'000;
+  while (timer.count < kPeriods) {
+    const std::int64_t before = timer.count;
+    const Instant now = wheel.next_expiry();
+    wheel.advance(now);
+    if (timer.count == before) continue;  // a cascade only
+    ASSERT_EQ(timer.count, before + 1);
+    ASSERT_EQ(timer.due(), begin + period * timer.count);
+    ASSERT_GE(now, timer.due());
+    ASSERT_LT(now - timer.due(), std::chrono::nanoseconds(kTick));
+  }
+  EXPECT_EQ(timer.due(), begin + period * kPeriods);
+  EXPECT_EQ(timer.next(), begin + period * (kPeriods + 1));
+}
+
+TYPED_TEST(PeriodicTimerTM16, SkipsMissedPeriodsAndKeepsTheGrid) {
+  constexpr std::int64_t kTick = TypeParam::kNs;
+  const std::chrono::nanoseconds period{kTick * 10};
+  BasicTimingWheel<kTick> wheel(Instant{});
+  Recorder<kTick> timer;
+  timer.start(wheel, Instant{}, period, Missed::skip);
+  wheel.advance(Instant{period * 7 + period / 2});
+  EXPECT_EQ(timer.served, std::vector<Instant>{Instant{period * 7}});
+  EXPECT_EQ(timer.skipped, 6);
+  wheel.advance(Instant{period * 8 - 1ns});
+  EXPECT_EQ(timer.served.size(), 1U);
+  wheel.advance(Instant{period * 8});
+  EXPECT_EQ(timer.served.back(), Instant{period * 8});
+  EXPECT_EQ(timer.missed(), 0);
+}
+
+TYPED_TEST(PeriodicTimerTM16, ReplaysMissedPeriodsOneByOne) {
+  constexpr std::int64_t kTick = TypeParam::kNs;
+  const std::chrono::nanoseconds period{kTick * 10};
+  BasicTimingWheel<kTick> wheel(Instant{});
+  Recorder<kTick> timer;
+  timer.start(wheel, Instant{}, period, Missed::replay);
+  wheel.advance(Instant{period * 7 + period / 2});
+  ASSERT_EQ(timer.served.size(), 7U);
+  for (int period_number = 1; period_number <= 7; ++period_number) {
+    EXPECT_EQ(timer.served[static_cast<std::size_t>(period_number - 1)],
+              Instant{period * period_number});
+  }
+  EXPECT_EQ(timer.skipped, 0);
+  EXPECT_EQ(timer.next(), Instant{period * 8});
+}
+
+TEST(PeriodicTimerTM16, ReplaysABoundedNumberPerAdvanceAndAllInTheEnd) {
+  TimingWheel wheel(Instant{});
+  Recorder<1'000'000> timer;
+  timer.start(wheel, Instant{}, 10ms, Missed::replay);
+  Instant now = at(10s);
+  wheel.advance(now);
+  EXPECT_EQ(timer.served.size(), timer.kReplaysAtOnce);
+  while (timer.next() <= now) {
+    const Instant wake = wheel.next_expiry();
+    ASSERT_LE(wake, now + 1ms) << "what is left must not wait";
+    now = std::max(now, wake);
+    wheel.advance(now);
+  }
+  EXPECT_EQ(timer.served.size(), 1000U + static_cast<std::size_t>((now - at(10s)) / 10ms));
+}
+
+/// A period shorter than the tick: several are due in each.
+TEST(PeriodicTimerTM16, ReplaysPeriodsShorterThanATick) {
+  TimingWheel wheel(Instant{});
+  Recorder<1'000'000> timer;
+  timer.start(wheel, Instant{}, 300us, Missed::replay);
+  for (int tick = 1; tick <= 30; ++tick) wheel.advance(at(std::chrono::milliseconds(tick)));
+  EXPECT_EQ(timer.served.size(), 100U);
+  EXPECT_EQ(timer.served.back(), at(30ms));
+}
+
+TEST(PeriodicTimer, StopsAndStartsAnew) {
+  TimingWheel wheel(Instant{});
+  Recorder<1'000'000> timer;
+  EXPECT_FALSE(timer.started());
+  EXPECT_FALSE(timer.stop());
+  timer.start(wheel, Instant{}, 10ms, Missed::skip);
+  EXPECT_TRUE(timer.started());
+  timer.start(wheel, at(3ms), 20ms, Missed::skip);
+  wheel.advance(at(22ms));
+  EXPECT_TRUE(timer.served.empty());
+  wheel.advance(at(23ms));
+  EXPECT_EQ(timer.served.size(), 1U);
+  EXPECT_TRUE(timer.stop());
+  EXPECT_EQ(timer.next(), kNever);
+  wheel.advance(at(10s));
+  EXPECT_EQ(timer.served.size(), 1U);
+  EXPECT_EQ(wheel.armed_count(), 0U);
+}
+
+TEST(PeriodicTimer, NeverFiresWithAPeriodThatNeverEnds) {
+  TimingWheel wheel(Instant{});
+  Recorder<1'000'000> timer;
+  timer.start(wheel, at(1ms), kNoTimeout, Missed::skip);
+  EXPECT_EQ(wheel.next_expiry(), kNever);
+  wheel.advance(at(std::chrono::hours(24 * 400)));
+  EXPECT_TRUE(timer.served.empty());
+}
+
+/// What callbacks may do to the timer that calls them, in both policies.
+enum class Deed { stop, restart, destroy, destroy_wheel };
+
+struct Unruly : PeriodicTimer {
+  Unruly(Deed what, std::optional<TimingWheel>& its_wheel, std::unique_ptr<Unruly>& its_owner)
+      : PeriodicTimer(&Unruly::on_period), deed(what), wheel(its_wheel), owner(its_owner) {}
+  static void on_period(PeriodicTimer& timer) {
+    auto& self = static_cast<Unruly&>(timer);
+    ++calls;
+    switch (self.deed) {
+      case Deed::stop:
+        EXPECT_TRUE(self.stop());
+        return;
+      case Deed::restart:
+        return self.start(*self.wheel, self.wheel->now(), 1h, Missed::replay);
+      case Deed::destroy:
+        return self.owner.reset();
+      case Deed::destroy_wheel:
+        self.wheel.reset();
+        EXPECT_FALSE(self.started());
+        return;
+    }
+  }
+  Deed deed;
+  std::optional<TimingWheel>& wheel;
+  std::unique_ptr<Unruly>& owner;
+  static inline int calls = 0;
+};
+
+TEST(PeriodicTimer, MayBeStoppedRestartedAndDestroyedByItsCallback) {
+  for (const Missed policy : {Missed::skip, Missed::replay}) {
+    for (const Deed deed : {Deed::stop, Deed::restart, Deed::destroy, Deed::destroy_wheel}) {
+      std::optional<TimingWheel> wheel(Instant{});
+      std::unique_ptr<Unruly> timer;
+      timer = std::make_unique<Unruly>(deed, wheel, timer);
+      Unruly::calls = 0;
+      timer->start(*wheel, Instant{}, 10ms, policy);
+      wheel->advance(at(105ms));
+      EXPECT_EQ(Unruly::calls, 1);
+      EXPECT_EQ(timer == nullptr, deed == Deed::destroy);
+      EXPECT_EQ(timer != nullptr && timer->started(), deed == Deed::restart);
+      EXPECT_EQ(wheel ? wheel->armed_count() : 0U, deed == Deed::restart ? 1U : 0U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace pinion
