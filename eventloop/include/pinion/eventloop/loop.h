@@ -34,7 +34,8 @@
 ///             drainables, messages and timer entries belong to the caller.
 /// Threading:  created on any thread, run by one. post(), stop() and request_drain() may be called
 ///             from every thread, everything else on the loop's thread (or before it runs).
-/// Cost:       an idle turn is a clock reading and a few loads, no system call. Nothing allocates but
+/// Cost:       an idle turn is a clock reading and a few loads, no system call. Nothing allocates
+/// but
 ///             the memory of tasks, in chunks that double, until there are as many as ever.
 /// Full:       no room for a task: spawn() refuses, counted. More than kMaxPollers pollers: refused
 ///             by an assertion.

@@ -1,0 +1,112 @@
+#include <algorithm>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/lib/log.h>
+
+/// How a loop comes to its end: stop, drain, and what becomes of the tasks that are left.
+
+namespace pinion {
+namespace {
+
+/// How long the kernel may take to end the operations of tasks that are destroyed.
+constexpr Delay kQuiesceBound = std::chrono::milliseconds{200};
+
+/// How many turns cancelled tasks have on a clock that is set by hand.
+constexpr std::uint64_t kStandingTurns = 10'000;
+
+}  // namespace
+
+void Loop::stop() noexcept {
+  requests_.fetch_or(kStopRequest, std::memory_order_seq_cst);
+  if (mailbox_.must_ring()) ring_eventfd();
+}
+
+void Loop::request_drain() noexcept {
+  requests_.fetch_or(kDrainRequest, std::memory_order_seq_cst);
+  if (mailbox_.must_ring()) ring_eventfd();
+}
+
+bool Loop::take_requests() noexcept {
+  if (requests_.load(std::memory_order_relaxed) == 0) return false;
+  const std::uint32_t requests = requests_.exchange(0, std::memory_order_seq_cst);
+  if ((requests & kStopRequest) != 0) stopping_ = true;
+  if ((requests & kDrainRequest) != 0) begin_drain();
+  return true;
+}
+
+void Loop::add_drainable(Drainable& drainable) noexcept {
+  drainables_.push_back(drainable);
+  if (drain_ != Drain::no) drainable.on_drain();
+}
+
+void Loop::remove_drainable(Drainable& drainable) noexcept {
+  List<Drainable>::erase(drainable);
+}
+
+void Loop::begin_drain() noexcept {
+  if (drain_ != Drain::no) return;
+  drain_ = Drain::waiting;
+  if (options_.drain_timeout != kNoTimeout) arm_after(drain_timer_, options_.drain_timeout);
+  // Through a list of what is left to tell, since they may remove themselves or each other.
+  List<Drainable> untold;
+  untold.splice(drainables_);
+  while (Drainable* const drainable = untold.pop_front()) {
+    drainables_.push_back(*drainable);
+    drainable->on_drain();
+  }
+}
+
+void Loop::DrainTimer::on_timer(TimerEntry& self) noexcept {
+  static_cast<DrainTimer&>(self).loop.expire_drain();
+}
+
+void Loop::expire_drain() noexcept {
+  if (drain_ == Drain::expired) {
+    drain_ = Drain::given_up;
+    return;
+  }
+  drain_ = Drain::expired;
+  arm_after(drain_timer_, options_.wind_down);
+  List<Drainable> untold;
+  untold.splice(drainables_);
+  while (Drainable* const drainable = untold.pop_front()) {
+    drainables_.push_back(*drainable);
+    drainable->on_drain_expired();
+  }
+}
+
+bool Loop::finished() noexcept {
+  if (stopping_ || drain_ == Drain::given_up) return true;
+  if (drain_ == Drain::no) return false;
+  return std::all_of(drainables_.begin(), drainables_.end(),
+                     [](const Drainable& drainable) { return drainable.drained(); });
+}
+
+void Loop::wind_down() {
+  cancel_tasks();
+  // A second stop() cuts it short, and so does a clock that stands still.
+  const Instant begin = now_;
+  std::uint64_t turns_left = kStandingTurns;
+  run_until(
+      [&] {
+        const bool stands_still = now_ == begin && --turns_left == 0;
+        return stats_.tasks_live == 0 || stopping_ || stands_still;
+      },
+      options_.wind_down);
+  handle_messages();
+  if (stats_.tasks_live == 0) return;
+  log_warn("{} cancelled tasks didn't end within {} ms; destroying them", stats_.tasks_live,
+           options_.wind_down.count() / 1'000'000);
+  if (ring_->quiesce(kQuiesceBound)) {
+    destroy_tasks();
+    return;
+  }
+  // The kernel may still write into their frames: leave them where they are.
+  log_error("{} operations didn't end; leaving the memory of {} tasks alone", ring_->in_flight(),
+            stats_.tasks_live);
+  frames_leaked_ = true;
+  live_tasks_.clear();
+  stats_.tasks_live = 0;
+}
+
+}  // namespace pinion

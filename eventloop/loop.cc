@@ -1,0 +1,297 @@
+#include <pinion/eventloop/loop.h>
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace pinion {
+namespace {
+
+thread_local Loop* current_loop = nullptr;
+
+Result<> check_options(const LoopOptions& options) {
+  const std::array<std::pair<const char*, std::size_t>, 6> positive = {{
+      {"message_budget", options.message_budget},
+      {"completion_budget", options.completion_budget},
+      {"poll_budget", options.poll_budget},
+      {"ready_budget", options.ready_budget},
+      {"timer_budget", options.timer_budget},
+      {"max_tasks", options.max_tasks},
+  }};
+  for (const auto& [name, value] : positive) {
+    if (value == 0) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is 0", name), "set it to 1 or more");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Loop>> Loop::create(LoopOptions options, TimeSource& time) {
+  if (Result<> checked = check_options(options); !checked) {
+    return tl::unexpected(std::move(checked.error()));
+  }
+  auto ring = Ring::create(options.ring);
+  if (!ring) return tl::unexpected(std::move(ring.error()));
+  const int doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (doorbell < 0) {
+    return tl::unexpected(
+        errno_error(errno, "no descriptor for the loop's doorbell", "ulimit -n 65536"));
+  }
+  return std::unique_ptr<Loop>(new Loop(options, time, std::move(*ring), doorbell));
+}
+
+Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> ring,
+           int doorbell_fd)
+    : options_(options),
+      time_(time),
+      ring_(std::move(ring)),
+      frames_(std::make_unique<FramePool>(options.frame_pool_bytes)),
+      doorbell_fd_(doorbell_fd),
+      wheel_(time.now()),
+      now_(time.now()),
+      contexts_(options.max_tasks),
+      idle_controller_(options.idle,
+                       options.spin_max.count() > 0 ? options.spin_max : default_spin_max()),
+      doorbell_(*this),
+      drain_timer_(*this) {
+  ring_->observe(
+      [](void* self, const void* handler) noexcept {
+        static_cast<Loop*>(self)->note_running("completion", nullptr, handler);
+      },
+      this);
+}
+
+Loop::~Loop() {
+  PINION_ASSERT(current_task_ == nullptr);
+  if (current_loop == this) {
+    wind_down();
+    current_loop = nullptr;
+    prctl(PR_SET_TIMERSLACK, timer_slack_before_);
+  } else {
+    destroy_tasks();  // None of them has ever run: run() leaves none behind.
+  }
+  release_contexts();
+  if (frames_leaked_) static_cast<void>(frames_.release());
+  ring_->abandon(doorbell_);
+  for (PollerSlot& slot : pollers_) ring_->abandon(slot);
+  ring_.reset();
+  close(doorbell_fd_);
+}
+
+Loop& Loop::current() noexcept {
+  PINION_ASSERT(current_loop != nullptr);
+  return *current_loop;
+}
+
+Loop* Loop::current_or_null() noexcept {
+  return current_loop;
+}
+
+Result<> Loop::adopt_thread() {
+  if (adopted_) {
+    PINION_ASSERT(current_loop == this);  // The loop runs on one thread only.
+    return {};
+  }
+  PINION_ASSERT(current_loop == nullptr);  // A thread has one loop.
+  if (Result<> enabled = ring_->enable(); !enabled) return enabled;
+  adopted_ = true;
+  current_loop = this;
+  // Otherwise the kernel ends a sleep up to 50 us late, to save wake-ups.
+  timer_slack_before_ = static_cast<unsigned long>(prctl(PR_GET_TIMERSLACK));
+  prctl(PR_SET_TIMERSLACK, 1UL);
+  arm_doorbell();
+  return {};
+}
+
+Ending Loop::run() {
+  const Result<> adopted = adopt_thread();
+  PINION_ASSERT(adopted.has_value());
+  if (doorbell_.in_flight() == 0) arm_doorbell();
+  do {
+    step();
+  } while (!finished());
+  const Ending ending = stopping_                  ? Ending::stopped
+                        : drain_ == Drain::waiting ? Ending::drained
+                                                   : Ending::drain_expired;
+  stopping_ = false;
+  wind_down();
+  stopping_ = false;
+  spent_ = Spent::elsewhere;
+  return ending;
+}
+
+bool Loop::run_until(bool (*done)(void*), void* context, Delay bound) {
+  const Result<> adopted = adopt_thread();
+  PINION_ASSERT(adopted.has_value());
+  read_clock();
+  const Instant limit = saturating_add(now_, bound);
+  const Instant outer = std::exchange(park_limit_, std::min(park_limit_, limit));
+  while (!done(context) && now_ < limit && !stopping_) step();
+  park_limit_ = outer;
+  spent_ = Spent::elsewhere;
+  return done(context);
+}
+
+std::size_t Loop::turn() {
+  const Result<> adopted = adopt_thread();
+  PINION_ASSERT(adopted.has_value());
+  read_clock();
+  const std::size_t done = run_phases();
+  spent_ = done > 0 ? Spent::busy : Spent::idle;
+  return done;
+}
+
+void Loop::step() {
+  read_clock();
+  if (run_phases() > 0) {
+    spent_ = Spent::busy;
+    was_idle_ = false;
+    doze_ = {};
+    return;
+  }
+  spent_ = Spent::idle;
+  if (!was_idle_) {
+    was_idle_ = true;
+    idle_since_ = now_;
+  }
+  idle();
+}
+
+void Loop::read_clock() noexcept {
+  const Instant read = std::max(now_, time_.now());  // A clock that steps back is ignored.
+  const Delay elapsed = saturating_sub(read, now_);
+  const auto nanoseconds = static_cast<std::uint64_t>(elapsed.count());
+  now_ = read;
+  fresh_valid_ = false;
+  switch (spent_) {
+    case Spent::elsewhere:
+      return;
+    case Spent::idle:
+      stats_.idle_ns += nanoseconds;
+      return;
+    case Spent::parked:
+      stats_.parked_ns += nanoseconds;
+      return;
+    case Spent::busy:
+      stats_.busy_ns += nanoseconds;
+      break;
+  }
+  if (elapsed <= options_.overlong_turn) return;
+  ++stats_.overlong_turns;
+  if (elapsed <= stats_.worst_turn) return;
+  stats_.worst_turn = elapsed;
+  stats_.worst_turn_last = running_;
+  stats_.worst_turn_ran = ran_;
+}
+
+std::size_t Loop::run_phases() {
+  ++stats_.turns;
+  ran_ = 0;
+  std::size_t done = take_requests() ? 1 : 0;
+  std::size_t arrived = handle_messages();
+  const std::size_t completions = ring_->poll(options_.completion_budget);
+  stats_.completions += completions;
+  arrived += completions + poll_pollers();
+  if (arrived > 0 && was_idle_) {
+    idle_controller_.on_arrival(saturating_sub(now_, idle_since_));
+  }
+  done += arrived + run_ready() + fire_timers();
+  ring_->submit();
+  return done;
+}
+
+std::size_t Loop::handle_messages() {
+  std::size_t done = 0;
+  for (; done < options_.message_budget; ++done) {
+    Message* const message = mailbox_.pop();
+    if (message == nullptr) break;
+    note_running("message", nullptr, reinterpret_cast<const void*>(message->handler_));
+    message->handler_(*message);
+  }
+  stats_.messages += done;
+  return done;
+}
+
+std::size_t Loop::poll_pollers() {
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    Poller* const poller = pollers_[i].poller;
+    if (poller == nullptr) continue;
+    note_running(poller->name(), nullptr, poller);
+    done += poller->poll(now_, options_.poll_budget);
+  }
+  return done;
+}
+
+std::size_t Loop::fire_timers() {
+  const Instant due = wheel_.next_expiry();
+  if (due > now_) return 0;
+  note_running("timers", nullptr, nullptr);
+  in_timers_ = true;
+  const std::size_t fired = wheel_.advance(now_, options_.timer_budget);
+  in_timers_ = false;
+  stats_.timers_fired += fired;
+  if (fired > 0) {
+    stats_.timer_lateness.record(static_cast<std::uint64_t>(saturating_sub(now_, due).count()));
+  }
+  return fired;
+}
+
+Instant Loop::fresh_now() noexcept {
+  // The wheel calls back several entries in a row, and the loop doesn't see where one ends.
+  if (!fresh_valid_ || in_timers_) {
+    fresh_ = std::max(now_, time_.now());
+    fresh_valid_ = true;
+  }
+  return fresh_;
+}
+
+void Loop::note_running(const char* kind, const char* name, const void* code) noexcept {
+  running_ = Running{kind, name, code};
+  fresh_valid_ = false;
+  ++ran_;
+}
+
+void Loop::post(Message& message) noexcept {
+  if (!mailbox_.push(message)) return;
+  // A thread with a ring of its own rings from there, in the system call that submits what it
+  // queued.
+  Loop* const here = current_loop;
+  if (here != nullptr && here != this && here->ring_->ring_doorbell(ring_->fd())) return;
+  ring_eventfd();
+}
+
+void Loop::add_poller(Poller& poller) noexcept {
+  for (std::size_t i = 0; i < kMaxPollers; ++i) {
+    PollerSlot& slot = pollers_[i];
+    // A slot whose last poll has not come back yet is not free.
+    if (slot.poller != nullptr || slot.in_flight() > 0) continue;
+    slot.poller = &poller;
+    poller_count_ = std::max(poller_count_, i + 1);
+    return;
+  }
+  const bool there_is_a_slot_left = false;
+  PINION_ASSERT(there_is_a_slot_left);
+}
+
+void Loop::remove_poller(Poller& poller) noexcept {
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    PollerSlot& slot = pollers_[i];
+    if (slot.poller != &poller) continue;
+    slot.poller = nullptr;
+    ring_->cancel(slot);
+  }
+}
+
+const LoopStats& Loop::stats() const noexcept {
+  return stats_;
+}
+
+}  // namespace pinion

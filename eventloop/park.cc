@@ -1,0 +1,127 @@
+#include <liburing.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include <pinion/eventloop/loop.h>
+
+/// Idling and sleeping. Why there is one place to sleep: docs/decisions/one-place-to-sleep.md.
+
+namespace pinion {
+namespace {
+
+constexpr int kPausesPerTurn = 16;
+constexpr Delay kFirstDoze = std::chrono::microseconds{4};
+
+void pause_processor() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void Loop::idle() {
+  switch (idle_controller_.next_step(saturating_sub(now_, idle_since_))) {
+    case IdleController::Step::spin:
+      return;
+    case IdleController::Step::pause:
+      for (int i = 0; i < kPausesPerTurn; ++i) pause_processor();
+      return;
+    case IdleController::Step::park:
+      park();
+      return;
+  }
+}
+
+void Loop::park() {
+  const Instant until = std::min(wheel_.next_expiry(), park_limit_);
+  if (until <= now_ || ready_count_ > 0 || stopping_) return;
+  Delay longest = saturating_sub(until, now_);
+  mailbox_.announce_sleep();
+  RingWake cause = RingWake::refused;
+  if (still_nothing_to_do(longest)) {
+    spent_ = Spent::parked;
+    cause = ring_->sleep(longest);
+  }
+  const bool rung = mailbox_.wake_up();
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    if (pollers_[i].poller != nullptr) pollers_[i].poller->cancel_park();
+  }
+  count_wake(cause, rung);
+}
+
+bool Loop::still_nothing_to_do(Delay& longest) {
+  bool refused = false;
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    PollerSlot& slot = pollers_[i];
+    if (slot.poller == nullptr) continue;
+    const ParkAnswer answer = slot.poller->prepare_park();
+    if (answer.kind == ParkAnswer::Kind::refuse) refused = true;
+    if (answer.kind == ParkAnswer::Kind::descriptor) arm_descriptor(slot, answer.fd);
+    if (answer.kind == ParkAnswer::Kind::doze) {
+      const Delay doubled = std::chrono::nanoseconds{2 * doze_.count()};
+      doze_ = std::min(std::max(doubled, kFirstDoze), options_.doze_max);
+      refused = refused || doze_.count() <= 0;
+      if (doze_ < longest) ++stats_.dozes;
+      longest = std::min(longest, doze_);
+    }
+  }
+  if (handle_messages() + poll_pollers() > 0) {
+    // What they armed or queued belongs to the next turn.
+    idle_controller_.on_arrival(saturating_sub(now_, idle_since_));
+    spent_ = Spent::busy;
+    was_idle_ = false;
+    return false;
+  }
+  return !refused && requests_.load(std::memory_order_seq_cst) == 0 && !ring_->ready();
+}
+
+void Loop::count_wake(RingWake cause, bool rung) noexcept {
+  if (spent_ != Spent::parked || cause == RingWake::refused) {
+    ++stats_.failed_parks;
+    return;
+  }
+  ++stats_.parks;
+  if (rung) {
+    ++stats_.wakes_by_message;
+  } else if (cause == RingWake::completion) {
+    ++stats_.wakes_by_completion;
+  } else if (cause == RingWake::timeout) {
+    ++stats_.wakes_by_timer;
+  } else {
+    ++stats_.wakes_by_signal;
+  }
+}
+
+void Loop::arm_descriptor(PollerSlot& slot, int fd) {
+  // One that is still armed from an earlier sleep serves this one.
+  if (slot.in_flight() > 0) return;
+  io_uring_prep_poll_add(&ring_->get_sqe(slot), fd, POLLIN);
+}
+
+void Loop::PollerSlot::on_readable(Completion&, std::int32_t, std::uint32_t) noexcept {
+  // The wake-up is all that matters: the turn that follows polls the poller.
+}
+
+void Loop::arm_doorbell() {
+  // Each write to the descriptor gives one completion, although nobody ever reads it.
+  io_uring_prep_poll_multishot(&ring_->get_sqe(doorbell_), doorbell_fd_, POLLIN);
+}
+
+void Loop::Doorbell::on_rung(Completion& self, std::int32_t result, std::uint32_t flags) noexcept {
+  Doorbell& doorbell = static_cast<Doorbell&>(self);
+  const bool ended = (flags & IORING_CQE_F_MORE) == 0;
+  if (ended && result >= 0) doorbell.loop.arm_doorbell();
+}
+
+void Loop::ring_eventfd() noexcept {
+  const std::uint64_t one = 1;
+  // It can only fail when the counter is full, and then the doorbell has been rung.
+  static_cast<void>(!write(doorbell_fd_, &one, sizeof(one)));
+}
+
+}  // namespace pinion

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/timers/time_source.h>
+
+/// What the loop's tests share.
+
+namespace pinion::test {
+
+/// A loop, or a failed test that says why there is none.
+inline std::unique_ptr<Loop> make_loop(TimeSource& time, LoopOptions options = {}) {
+  Result<std::unique_ptr<Loop>> loop = Loop::create(options, time);
+  if (!loop) {
+    ADD_FAILURE() << to_string(loop.error());
+    std::abort();
+  }
+  return std::move(*loop);
+}
+
+/// A loop on virtual time, turned by hand: nothing sleeps, nothing depends on the machine.
+class ManualLoop : public ::testing::Test {
+ protected:
+  static constexpr Instant kStart{std::chrono::hours{1}};
+
+  void turns(int count) {
+    for (int i = 0; i < count; ++i) loop->turn();
+  }
+
+  /// Moves the clock on in steps of at most `step`, with a turn after each.
+  void pass(Delay duration, Delay step = std::chrono::milliseconds{1}) {
+    const Instant end = saturating_add(time.now(), duration);
+    while (time.now() < end) {
+      time.set(std::min(end, saturating_add(time.now(), step)));
+      loop->turn();
+    }
+    loop->turn();
+  }
+
+  ManualTime time{kStart};
+  std::unique_ptr<Loop> loop = make_loop(time);
+};
+
+}  // namespace pinion::test
