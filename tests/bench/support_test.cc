@@ -60,7 +60,7 @@ TEST(OptionsTest, ReadsSizesAndLists) {
 
 TEST(OptionsTest, RefusesWhatItDoesNotKnowAndSaysWhatItDoes) {
   EXPECT_NE(parse({"--fast"}).error.find("fix: bench --help"), std::string::npos);
-  EXPECT_NE(parse({"--subject", "flor"}).error.find("pinion,floor"), std::string::npos);
+  EXPECT_NE(parse({"--subject", "ceiling"}).error.find("pinion,floor"), std::string::npos);
   EXPECT_NE(parse({"--n", "0"}).error, "");
   EXPECT_NE(parse({"--n", "999M"}).error, "");
   EXPECT_NE(parse({"--rounds", "x"}).error, "");
