@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/lib/export.h>
+#include <pinion/lib/result.h>
+#include <pinion/lib/time.h>
+#include <pinion/net/transport.h>
+
+/// Streams over the kernel's TCP, through the loop's io_uring: no root, no NIC.
+///
+/// Ownership:  the transport belongs to the caller and dies before its loop. Its streams, listeners
+/// and
+///             chunks may outlive it. Its end resets what is still open.
+/// Threading:  the loop's thread, which has adopted the loop (Loop::adopt_thread, or running).
+/// Cost:       receiving is one multishot operation per connection, accepting one per listener; an
+///             idle connection holds no buffer. Buffers and the ring for them are taken by
+///             create(), connections from a slab that grows by doubling.
+/// Full:       max_connections reached: accepting pauses, connect answers no_resources. Out of
+///             descriptors: the same, until one is free. Out of buffers: receives wait in line.
+/// Errors:     create() checks the descriptor limit and the kernel's features.
+/// Drain:      a Drainable of its loop; docs/stream.md, "Drain".
+
+namespace pinion {
+
+struct KernelOptions {
+  std::uint32_t buffer_count = 4096;  ///< Receive buffers; a power of two, 1 to 32768.
+  std::uint32_t buffer_size = 4096;   ///< Bytes each, 64 to 1048576.
+
+  /// Unread buffers of one connection before receiving stops until the reader caught up; 1 and up.
+  /// Fewer when buffers are scarce. What one pass of the kernel delivers may go over it by up
+  /// to 32.
+  std::uint32_t buffers_per_connection = 16;
+
+  /// Sockets at once, closing ones included. 0: what the descriptor limit allows.
+  std::size_t max_connections = 0;
+
+  Delay linger = std::chrono::seconds{2};  ///< How long close() waits for the peer's FIN.
+  Delay accept_retry = std::chrono::milliseconds{100};  ///< After running out of descriptors.
+};
+
+/// Whether this process may have `connections` sockets open beside what else it needs. The error
+/// names the limit and the command that raises it.
+[[nodiscard]] PINION_EXPORT Result<> check_descriptor_limit(std::size_t connections);
+
+namespace detail {
+class KernelCore;
+}
+
+class KernelTransport final : public Transport, private Drainable {
+ public:
+  [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<KernelTransport>> create(
+      Loop& loop, const KernelOptions& options = {});
+  PINION_EXPORT ~KernelTransport() override;
+
+  using Transport::listen;
+  [[nodiscard]] PINION_EXPORT Result<Listener> listen(const Endpoint& endpoint,
+                                                      const ListenOptions& options) override;
+  [[nodiscard]] PINION_EXPORT TransportStats stats() const noexcept override;
+
+ private:
+  explicit KernelTransport(detail::KernelCore& core) noexcept;
+
+  PINION_EXPORT bool start_connect(ConnectAwaiter& connect) noexcept override;
+  PINION_EXPORT void cancel_connect(ConnectAwaiter& connect) noexcept override;
+  PINION_EXPORT void abandon_connect(ConnectAwaiter& connect) noexcept override;
+
+  PINION_EXPORT void on_drain() override;
+  PINION_EXPORT void on_drain_expired() override;
+  [[nodiscard]] PINION_EXPORT bool drained() const override;
+
+  detail::KernelCore* core_;
+};
+
+}  // namespace pinion

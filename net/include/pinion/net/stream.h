@@ -1,0 +1,256 @@
+#pragma once
+
+#include <chrono>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include <pinion/eventloop/wait.h>
+#include <pinion/lib/assert.h>
+#include <pinion/lib/time.h>
+#include <pinion/net/address.h>
+#include <pinion/net/chunk.h>
+#include <pinion/net/stream_backend.h>
+#include <pinion/net/stream_error.h>
+#include <tl/expected.hpp>
+
+/// A TCP connection as a task sees it, the same over every transport.
+///
+///   pinion::Task<> serve(pinion::Stream conn) {
+///     conn.set_keepalive({.idle = 60s, .interval = 10s, .probes = 3});
+///     while (auto chunk = co_await conn.read(30s)) {
+///       if (!co_await conn.write(std::move(*chunk), 10s)) break;
+///     }
+///   }
+///
+/// Ownership:  a Stream is a handle; the connection belongs to its transport and ends with the
+/// handle
+///             (docs/stream.md, "Ending"). Bytes written from a span stay the caller's.
+/// Threading:  the lcore that made it. One read and one write may be outstanding at a time; a
+/// second
+///             one of a kind is refused by an assertion.
+/// Cost:       no allocation. A timeout costs one store in the steady state.
+/// Errors:     values of StreamError; the whole contract is docs/stream.md.
+
+namespace pinion {
+
+/// When to ask a silent peer whether it is still there. Values outside the limits are moved to the
+/// nearest one.
+struct Keepalive {
+  Delay idle = kNoTimeout;  ///< Silence before the first probe; at least 1 s; kNoTimeout: off.
+  Delay interval = std::chrono::seconds{10};  ///< Between probes; at least 100 ms.
+  int probes = 3;  ///< Unanswered ones before the connection is reset; 1 to 127.
+};
+
+struct StreamStats {
+  std::uint64_t bytes_in = 0;   ///< Received, read or not.
+  std::uint64_t bytes_out = 0;  ///< Accepted for sending.
+};
+
+template <class T>
+using StreamResult = tl::expected<T, StreamError>;
+
+namespace detail {
+
+/// `to = std::move(from)`; without exceptions tl::expected can't assign what is move-only.
+template <class T>
+void replace_result(StreamResult<T>& to, StreamResult<T>&& from) noexcept {
+  std::destroy_at(&to);
+  std::construct_at(&to, std::move(from));
+}
+
+}  // namespace detail
+
+/// `co_await stream.read(…)`.
+class [[nodiscard]] ReadAwaiter final : public Wait {
+ public:
+  ReadAwaiter(StreamBackend* backend, Delay timeout) noexcept
+      : Wait(&on_cancel), backend_(backend), timeout_(timeout) {}
+  ~ReadAwaiter() {
+    if (pending_) backend_->abandon_read(*this);
+  }
+
+  [[nodiscard]] bool await_ready() noexcept {
+    if (backend_ != nullptr) return !cancelled() && backend_->read_ready(*this);
+    settle(tl::unexpected(StreamError::closed));
+    return true;
+  }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
+    pending_ = !cancelled() && backend_->start_read(*this);
+    const bool settled = !pending_;
+    begin(frame);
+    if (settled && waiting()) resume();
+  }
+  [[nodiscard]] StreamResult<Chunk> await_resume() noexcept { return std::move(result_); }
+
+  // For backends.
+  [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
+  void settle(StreamResult<Chunk> result) noexcept {
+    detail::replace_result(result_, std::move(result));
+  }
+  void finish(StreamResult<Chunk> result) noexcept {
+    pending_ = false;
+    settle(std::move(result));
+    resume();
+  }
+
+ private:
+  static void on_cancel(Wait& wait) noexcept {
+    auto& self = static_cast<ReadAwaiter&>(wait);
+    if (self.pending_) return self.backend_->cancel_read(self);
+    self.finish(tl::unexpected(StreamError::cancelled));
+  }
+
+  StreamBackend* backend_;
+  Delay timeout_;
+  bool pending_ = false;
+  StreamResult<Chunk> result_ = tl::unexpected(StreamError::cancelled);
+};
+
+/// `co_await stream.write(…)`.
+class [[nodiscard]] WriteAwaiter final : public Wait {
+ public:
+  WriteAwaiter(StreamBackend* backend, Chunk& chunk, Delay timeout) noexcept
+      : Wait(&on_cancel), backend_(backend), chunk_(&chunk), timeout_(timeout) {}
+  WriteAwaiter(StreamBackend* backend, std::span<const std::byte> bytes, Delay timeout) noexcept
+      : Wait(&on_cancel), backend_(backend), bytes_(bytes), timeout_(timeout) {}
+  ~WriteAwaiter() {
+    if (pending_) backend_->abandon_write(*this);
+  }
+
+  [[nodiscard]] bool await_ready() noexcept {
+    if (chunk_ != nullptr) {
+      taken_ = std::move(*chunk_);
+      bytes_ = taken_.span();
+    }
+    if (backend_ != nullptr) return !cancelled() && backend_->write_ready(*this);
+    settle(tl::unexpected(StreamError::closed));
+    return true;
+  }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
+    pending_ = !cancelled() && backend_->start_write(*this);
+    const bool settled = !pending_;
+    begin(frame);
+    if (settled && waiting()) resume();
+  }
+  [[nodiscard]] StreamResult<void> await_resume() noexcept {
+    taken_.reset();
+    return result_;
+  }
+
+  // For backends.
+  [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  /// The buffer that bytes() lie in, if it is a received one. A backend may move it out.
+  [[nodiscard]] Chunk& chunk() noexcept { return taken_; }
+  void settle(StreamResult<void> result) noexcept { result_ = result; }
+  void finish(StreamResult<void> result) noexcept {
+    pending_ = false;
+    result_ = result;
+    resume();
+  }
+
+ private:
+  static void on_cancel(Wait& wait) noexcept {
+    auto& self = static_cast<WriteAwaiter&>(wait);
+    if (self.pending_) return self.backend_->cancel_write(self);
+    self.finish(tl::unexpected(StreamError::cancelled));
+  }
+
+  StreamBackend* backend_;
+  Chunk* chunk_ = nullptr;
+  Chunk taken_;
+  std::span<const std::byte> bytes_;
+  Delay timeout_;
+  bool pending_ = false;
+  StreamResult<void> result_ = tl::unexpected(StreamError::cancelled);
+};
+
+class Stream {
+ public:
+  /// A handle of nothing: its operations answer `closed`.
+  Stream() noexcept = default;
+
+  /// For transports: the handle of `backend`, which hears release() when the handle dies.
+  explicit Stream(StreamBackend& backend) noexcept : backend_(&backend) {}
+
+  Stream(Stream&& other) noexcept : backend_(std::exchange(other.backend_, nullptr)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    if (this != &other) {
+      reset();
+      backend_ = std::exchange(other.backend_, nullptr);
+    }
+    return *this;
+  }
+  ~Stream() { reset(); }
+
+  /// Whether this is the handle of a connection, open or not.
+  [[nodiscard]] explicit operator bool() const noexcept { return backend_ != nullptr; }
+
+  /// The next bytes, at least one; waits for them at most `timeout`.
+  ReadAwaiter read(Delay timeout = kNoTimeout) noexcept { return {backend_, timeout}; }
+
+  /// Sends `chunk`'s bytes, from where they were received, and then gives its buffer back.
+  WriteAwaiter write(Chunk&& chunk, Delay timeout = kNoTimeout) noexcept {
+    return {backend_, chunk, timeout};
+  }
+
+  /// Sends `bytes`, which must stay as they are until the write completes.
+  WriteAwaiter write(std::span<const std::byte> bytes, Delay timeout = kNoTimeout) noexcept {
+    return {backend_, bytes, timeout};
+  }
+
+  /// FIN after what was accepted; reading goes on.
+  void shutdown_write() noexcept {
+    if (backend_ != nullptr) backend_->shutdown_write();
+  }
+
+  /// Ends the connection in order, in the background; by reset when data is unread or a write
+  /// failed.
+  void close() noexcept {
+    if (backend_ != nullptr) backend_->close();
+  }
+
+  /// Resets the connection at once.
+  void abort() noexcept {
+    if (backend_ != nullptr) backend_->abort();
+  }
+
+  /// Pending and later operations end at `deadline` at the latest. kNever lifts it.
+  void set_deadline(Instant deadline) noexcept {
+    if (backend_ != nullptr) backend_->set_deadline(deadline);
+  }
+  /// The same, counted from now.
+  void set_deadline(Delay from_now) noexcept {
+    if (backend_ != nullptr) backend_->set_deadline(from_now);
+  }
+
+  void set_keepalive(const Keepalive& keepalive) noexcept {
+    if (backend_ != nullptr) backend_->set_keepalive(keepalive);
+  }
+
+  /// This side's address; 0.0.0.0:0 when the connection is over.
+  [[nodiscard]] Endpoint local() const noexcept {
+    return backend_ != nullptr ? backend_->local() : Endpoint{};
+  }
+  [[nodiscard]] Endpoint peer() const noexcept {
+    return backend_ != nullptr ? backend_->peer() : Endpoint{};
+  }
+  [[nodiscard]] StreamStats stats() const noexcept {
+    return backend_ != nullptr ? backend_->stats() : StreamStats{};
+  }
+
+ private:
+  void reset() noexcept {
+    if (backend_ != nullptr) std::exchange(backend_, nullptr)->release();
+  }
+
+  StreamBackend* backend_ = nullptr;
+};
+
+}  // namespace pinion

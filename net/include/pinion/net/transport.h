@@ -1,0 +1,238 @@
+#pragma once
+
+#include <coroutine>
+#include <cstdint>
+#include <utility>
+
+#include <pinion/eventloop/wait.h>
+#include <pinion/lib/result.h>
+#include <pinion/lib/time.h>
+#include <pinion/net/address.h>
+#include <pinion/net/stream.h>
+#include <pinion/net/stream_backend.h>
+#include <pinion/net/stream_error.h>
+
+/// Where streams come from: listening and connecting, the same over kernel sockets and the own
+/// stack.
+///
+/// Ownership:  a Listener is a handle; dropping it stops listening. Streams and listeners may
+/// outlive
+///             their transport: their operations then answer `closed`.
+/// Threading:  one transport per lcore, used on its loop's thread.
+/// Cost:       accepting and connecting allocate nothing once the pools are warm.
+/// Full:       at its limits a transport stops accepting until a connection ends; connect answers
+///             `no_resources`.
+/// Errors:     listen() says what is wrong and how to change it.
+
+namespace pinion {
+
+class Transport;
+
+struct StreamOptions {
+  bool no_delay = true;  ///< Send small writes at once (no Nagle).
+};
+
+struct ListenOptions {
+  int backlog = 4096;  ///< Connections that wait to be accepted; 1 to 65535.
+  bool share = false;  ///< Let other lcores of this process listen on the same endpoint.
+  StreamOptions stream;
+};
+
+/// Counters since the transport was made, and gauges.
+struct TransportStats {
+  std::uint64_t accepted = 0;
+  std::uint64_t connected = 0;
+  std::uint64_t open = 0;     ///< Now: streams that have a handle.
+  std::uint64_t closing = 0;  ///< Now: closed here, not yet by the peer.
+  std::uint64_t bytes_in = 0;
+  std::uint64_t bytes_out = 0;
+
+  std::uint64_t read_timeouts = 0;
+  std::uint64_t write_timeouts = 0;
+  std::uint64_t deadlines_exceeded = 0;
+  std::uint64_t keepalive_timeouts = 0;
+  std::uint64_t keepalive_probes = 0;
+  std::uint64_t resets_received = 0;
+  std::uint64_t resets_sent = 0;
+  std::uint64_t io_errors = 0;
+
+  std::uint64_t accept_pauses = 0;    ///< Times accepting stopped at a limit.
+  std::uint64_t accept_dropped = 0;   ///< Accepted beyond every limit and reset.
+  std::uint64_t receive_starved = 0;  ///< Receives that found no buffer.
+  std::uint64_t receive_paused = 0;   ///< Receives stopped since the reader was behind.
+  std::uint64_t receive_copied = 0;   ///< Payloads copied out since buffers ran low.
+  std::uint64_t buffers_free = 0;     ///< Now.
+  std::uint64_t buffers_lowest = 0;   ///< The fewest there ever were.
+};
+
+/// `co_await listener.accept()`.
+class [[nodiscard]] AcceptAwaiter final : public Wait {
+ public:
+  explicit AcceptAwaiter(ListenerBackend* backend) noexcept : Wait(&on_cancel), backend_(backend) {}
+  ~AcceptAwaiter() {
+    if (pending_) backend_->abandon_accept(*this);
+  }
+
+  [[nodiscard]] bool await_ready() noexcept {
+    if (backend_ != nullptr) return !cancelled() && backend_->accept_ready(*this);
+    settle(tl::unexpected(StreamError::closed));
+    return true;
+  }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
+    pending_ = !cancelled() && backend_->start_accept(*this);
+    const bool settled = !pending_;
+    begin(frame);
+    if (settled && waiting()) resume();
+  }
+  [[nodiscard]] StreamResult<Stream> await_resume() noexcept { return std::move(result_); }
+
+  // For backends.
+  void settle(StreamResult<Stream> result) noexcept {
+    detail::replace_result(result_, std::move(result));
+  }
+  void finish(StreamResult<Stream> result) noexcept {
+    pending_ = false;
+    settle(std::move(result));
+    resume();
+  }
+
+ private:
+  static void on_cancel(Wait& wait) noexcept {
+    auto& self = static_cast<AcceptAwaiter&>(wait);
+    if (self.pending_) return self.backend_->cancel_accept(self);
+    self.finish(tl::unexpected(StreamError::cancelled));
+  }
+
+  ListenerBackend* backend_;
+  bool pending_ = false;
+  StreamResult<Stream> result_ = tl::unexpected(StreamError::cancelled);
+};
+
+class Listener {
+ public:
+  Listener() noexcept = default;
+  explicit Listener(ListenerBackend& backend) noexcept : backend_(&backend) {}
+  Listener(Listener&& other) noexcept : backend_(std::exchange(other.backend_, nullptr)) {}
+  Listener& operator=(Listener&& other) noexcept {
+    if (this != &other) {
+      reset();
+      backend_ = std::exchange(other.backend_, nullptr);
+    }
+    return *this;
+  }
+  ~Listener() { reset(); }
+
+  /// The next connection; one accept is outstanding at a time.
+  AcceptAwaiter accept() noexcept { return AcceptAwaiter(backend_); }
+
+  /// Stops listening; connections that nobody accepted are reset.
+  void close() noexcept {
+    if (backend_ != nullptr) backend_->close();
+  }
+
+  /// Where it listens, with the port that was chosen when 0 was asked for.
+  [[nodiscard]] Endpoint local() const noexcept {
+    return backend_ != nullptr ? backend_->local() : Endpoint{};
+  }
+
+ private:
+  void reset() noexcept {
+    if (backend_ != nullptr) std::exchange(backend_, nullptr)->release();
+  }
+
+  ListenerBackend* backend_ = nullptr;
+};
+
+/// `co_await transport.connect(…)`.
+class [[nodiscard]] ConnectAwaiter final : public Wait {
+ public:
+  ConnectAwaiter(Transport& transport, const Endpoint& peer, Delay timeout,
+                 StreamOptions options) noexcept
+      : Wait(&on_cancel),
+        transport_(transport),
+        peer_(peer),
+        timeout_(timeout),
+        options_(options) {}
+  inline ~ConnectAwaiter();
+
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
+    pending_ = !cancelled() && start();
+    const bool settled = !pending_;
+    begin(frame);
+    if (settled && waiting()) resume();
+  }
+  [[nodiscard]] StreamResult<Stream> await_resume() noexcept { return std::move(result_); }
+
+  // For transports.
+  [[nodiscard]] const Endpoint& peer() const noexcept { return peer_; }
+  [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
+  [[nodiscard]] const StreamOptions& options() const noexcept { return options_; }
+  [[nodiscard]] void* operation() const noexcept { return operation_; }
+  void set_operation(void* operation) noexcept { operation_ = operation; }
+  void settle(StreamResult<Stream> result) noexcept {
+    detail::replace_result(result_, std::move(result));
+  }
+  void finish(StreamResult<Stream> result) noexcept {
+    pending_ = false;
+    settle(std::move(result));
+    resume();
+  }
+
+ private:
+  inline bool start() noexcept;
+  inline static void on_cancel(Wait& wait) noexcept;
+
+  Transport& transport_;
+  Endpoint peer_;
+  Delay timeout_;
+  StreamOptions options_;
+  void* operation_ = nullptr;
+  bool pending_ = false;
+  StreamResult<Stream> result_ = tl::unexpected(StreamError::cancelled);
+};
+
+class Transport {
+ public:
+  Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  virtual ~Transport() = default;
+
+  /// Listens on an endpoint of this host.
+  [[nodiscard]] virtual Result<Listener> listen(const Endpoint& endpoint,
+                                                const ListenOptions& options) = 0;
+  [[nodiscard]] Result<Listener> listen(const Endpoint& endpoint) { return listen(endpoint, {}); }
+
+  /// Connects to `peer`; waits for its answer at most `timeout`.
+  ConnectAwaiter connect(const Endpoint& peer, Delay timeout = kNoTimeout,
+                         StreamOptions options = {}) noexcept {
+    return {*this, peer, timeout, options};
+  }
+
+  [[nodiscard]] virtual TransportStats stats() const noexcept = 0;
+
+ protected:
+  friend class ConnectAwaiter;
+
+  /// As StreamBackend's start, cancel and abandon; `connect.operation()` is the transport's to use.
+  virtual bool start_connect(ConnectAwaiter& connect) noexcept = 0;
+  virtual void cancel_connect(ConnectAwaiter& connect) noexcept = 0;
+  virtual void abandon_connect(ConnectAwaiter& connect) noexcept = 0;
+};
+
+inline ConnectAwaiter::~ConnectAwaiter() {
+  if (pending_) transport_.abandon_connect(*this);
+}
+inline bool ConnectAwaiter::start() noexcept {
+  return transport_.start_connect(*this);
+}
+inline void ConnectAwaiter::on_cancel(Wait& wait) noexcept {
+  auto& self = static_cast<ConnectAwaiter&>(wait);
+  if (self.pending_) return self.transport_.cancel_connect(self);
+  self.finish(tl::unexpected(StreamError::cancelled));
+}
+
+}  // namespace pinion

@@ -1,0 +1,193 @@
+#include "connection.h"
+
+#include <algorithm>
+
+#include "kernel_core.h"
+#include "socket.h"
+
+namespace pinion::detail {
+
+KernelConnection::KernelConnection(KernelCore& core, int fd, std::uint32_t generation) noexcept
+    : core_(core),
+      fd_(fd),
+      generation_(generation),
+      receive_operation_(&on_received, *this),
+      send_operation_(&on_sent, *this),
+      read_timer_(&on_read_timer, *this),
+      write_timer_(&on_write_timer, *this),
+      keepalive_timer_(&on_keepalive_timer, *this) {}
+
+Stream KernelConnection::hand_out() noexcept {
+  PINION_ASSERT(!handle_);
+  handle_ = true;
+  ++core_.counters().open;
+  return Stream(*this);
+}
+
+void KernelConnection::release() noexcept {
+  PINION_ASSERT(handle_);
+  handle_ = false;
+  --core_.counters().open;
+  if (phase_ == Phase::open) return close();
+  end_if_quiet();
+}
+
+void KernelConnection::shutdown_write() noexcept {
+  if (phase_ != Phase::open || write_end_) return;
+  write_end_ = StreamError::closed;
+  finish_sending();
+}
+
+void KernelConnection::close() noexcept {
+  const bool open = phase_ == Phase::open;
+  const bool reset = open && (has_unread() || write_failed_);
+  drop_unread();
+  read_end_ = write_end_ = StreamError::closed;
+  if (read_ != nullptr) finish_read(tl::unexpected(StreamError::closed));
+  if (!open) return;
+  if (reset) return end(StreamError::closed);
+  linger();
+}
+
+void KernelConnection::abort() noexcept {
+  drop_unread();
+  read_end_ = write_end_ = StreamError::closed;
+  end(StreamError::closed);
+}
+
+void KernelConnection::end(StreamError why) noexcept {
+  if (phase_ == Phase::ended) return;
+  if (phase_ == Phase::connecting) return cancel_connect(why);
+  phase_ = Phase::ended;
+  fin_after_write_ = false;
+  if (List<KernelConnection, LingerTag>::linked(*this)) {
+    --core_.counters().closing;
+    List<KernelConnection, LingerTag>::erase(*this);
+  }
+  if (List<KernelConnection, StarvedTag>::linked(*this)) {
+    List<KernelConnection, StarvedTag>::erase(*this);
+  }
+  if (why != StreamError::reset && why != StreamError::peer_timeout) {
+    reset_socket(fd_);
+    ++core_.counters().resets_sent;
+  }
+  if (!read_end_) read_end_ = why;
+  if (!write_end_) write_end_ = why;
+  if (read_ != nullptr) finish_read(tl::unexpected(why));
+  if (send_operation_.in_flight() != 0) stop_write(why);
+  if (receive_operation_.in_flight() != 0) core_.ring().cancel(receive_operation_);
+  end_if_quiet();
+}
+
+/// FIN once nothing is being sent. After a failed write there is no order to keep.
+void KernelConnection::finish_sending() noexcept {
+  fin_after_write_ = send_operation_.in_flight() != 0;
+  if (!fin_after_write_ && !write_failed_) send_fin(fd_);
+}
+
+/// Sends FIN and waits for the peer's, discarding what still comes, so that it meets no closed
+/// socket and provokes no reset. May end the connection.
+void KernelConnection::linger() noexcept {
+  phase_ = Phase::lingering;
+  finish_sending();
+  ++core_.counters().closing;
+  core_.lingering().push_back(*this);
+  const bool writing = send_operation_.in_flight() != 0;
+  if (!writing && (peer_closed_ || core_.options().linger <= Delay{} || core_.room_wanted())) {
+    return stop_lingering();
+  }
+  core_.wheel().extend(read_timer_, deadline_of(core_.options().linger));
+  want_receive();
+}
+
+void KernelConnection::stop_lingering() noexcept {
+  if (phase_ != Phase::lingering) return;
+  if (send_operation_.in_flight() != 0) return end(StreamError::closed);
+  phase_ = Phase::ended;
+  --core_.counters().closing;
+  List<KernelConnection, LingerTag>::erase(*this);
+  if (List<KernelConnection, StarvedTag>::linked(*this)) {
+    List<KernelConnection, StarvedTag>::erase(*this);
+  }
+  if (receive_operation_.in_flight() != 0) core_.ring().cancel(receive_operation_);
+  end_if_quiet();
+}
+
+void KernelConnection::drain() noexcept {
+  if (phase_ == Phase::connecting) return cancel_connect(StreamError::draining);
+  if (phase_ != Phase::open || read_ == nullptr || unread_bytes(fd_) != 0) return;
+  read_end_ = StreamError::draining;
+  finish_read(tl::unexpected(StreamError::draining));
+}
+
+bool KernelConnection::has_unread() const noexcept {
+  if (!unread_.empty()) return true;
+  return !read_end_ && !peer_closed_ && unread_bytes(fd_) != 0;
+}
+
+bool KernelConnection::busy() const noexcept {
+  return receive_operation_.in_flight() != 0 || send_operation_.in_flight() != 0;
+}
+
+/// Closes the descriptor once the kernel is done with it, and goes when the handle is gone too. The
+/// last thing that its callers do.
+void KernelConnection::end_if_quiet() noexcept {
+  if (phase_ != Phase::ended || busy()) return;
+  if (fd_ >= 0) core_.close_descriptor(std::exchange(fd_, -1));
+  if (!handle_) core_.free(*this);
+}
+
+void KernelConnection::count_failure(StreamError error) noexcept {
+  TransportStats& counters = core_.counters();
+  switch (error) {
+    case StreamError::read_timeout:
+      ++counters.read_timeouts;
+      break;
+    case StreamError::write_timeout:
+      ++counters.write_timeouts;
+      break;
+    case StreamError::deadline_exceeded:
+      ++counters.deadlines_exceeded;
+      break;
+    case StreamError::keepalive_timeout:
+      ++counters.keepalive_timeouts;
+      break;
+    case StreamError::reset:
+      ++counters.resets_received;
+      break;
+    case StreamError::io_error:
+      ++counters.io_errors;
+      break;
+    default:
+      break;
+  }
+}
+
+Instant KernelConnection::deadline_of(Delay timeout) noexcept {
+  return timeout == kNoTimeout ? kNever : saturating_add(core_.loop().fresh_now(), timeout);
+}
+
+void KernelConnection::set_deadline(Instant deadline) noexcept {
+  if (phase_ != Phase::open) return;
+  exchange_deadline_ = deadline;
+  if (read_ != nullptr) {
+    core_.wheel().extend(read_timer_, std::min(read_deadline_, exchange_deadline_));
+  }
+  if (write_ != nullptr) {
+    core_.wheel().extend(write_timer_, std::min(write_deadline_, exchange_deadline_));
+  }
+}
+
+void KernelConnection::set_deadline(Delay from_now) noexcept {
+  if (phase_ == Phase::open) set_deadline(deadline_of(from_now));
+}
+
+Endpoint KernelConnection::local() const noexcept {
+  return local_endpoint(fd_);
+}
+
+Endpoint KernelConnection::peer() const noexcept {
+  return peer_endpoint(fd_);
+}
+
+}  // namespace pinion::detail

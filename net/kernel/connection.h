@@ -1,0 +1,180 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include <pinion/eventloop/ring.h>
+#include <pinion/lib/list.h>
+#include <pinion/lib/time.h>
+#include <pinion/net/transport.h>
+#include <pinion/timers/timing_wheel.h>
+
+#include "receive_pool.h"
+
+/// One TCP connection over a kernel socket.
+///
+/// Ownership:  lives in the slab of KernelCore. It goes back when the handle is gone, its
+/// descriptor is
+///             closed and the last completion of its operations came: so no completion ever meets
+///             another connection in the same place.
+/// Threading:  the loop's.
+/// Cost:       a read or write is one store into a timer entry beside the work itself. The entries
+/// stay
+///             armed when an operation completes; what fires early finds nothing due.
+///
+/// Life: connecting → open → lingering (closed here, waiting for the peer's FIN) → ended (waiting
+/// for last completions). A reset goes to `ended` from everywhere. Functions that may end it say
+/// so; they come last in their callers.
+
+namespace pinion::detail {
+
+class KernelCore;
+struct AllTag;
+struct StarvedTag;
+struct LingerTag;
+struct WaitingTag;
+
+class KernelConnection final : public StreamBackend,
+                               public TaggedListNode<AllTag>,
+                               public TaggedListNode<StarvedTag>,
+                               public TaggedListNode<LingerTag>,
+                               public TaggedListNode<WaitingTag> {
+ public:
+  KernelConnection(KernelCore& core, int fd, std::uint32_t generation) noexcept;
+  ~KernelConnection() = default;
+
+  // StreamBackend.
+  bool read_ready(ReadAwaiter& read) noexcept override;
+  bool start_read(ReadAwaiter& read) noexcept override;
+  void cancel_read(ReadAwaiter& read) noexcept override;
+  void abandon_read(ReadAwaiter& read) noexcept override;
+  bool write_ready(WriteAwaiter& write) noexcept override;
+  bool start_write(WriteAwaiter& write) noexcept override;
+  void cancel_write(WriteAwaiter& write) noexcept override;
+  void abandon_write(WriteAwaiter& write) noexcept override;
+  void shutdown_write() noexcept override;
+  void close() noexcept override;
+  void abort() noexcept override;
+  void release() noexcept override;
+  void set_deadline(Instant deadline) noexcept override;
+  void set_deadline(Delay from_now) noexcept override;
+  void set_keepalive(const Keepalive& keepalive) noexcept override;
+  [[nodiscard]] Endpoint local() const noexcept override;
+  [[nodiscard]] Endpoint peer() const noexcept override;
+  [[nodiscard]] StreamStats stats() const noexcept override { return stats_; }
+
+  // For the transport.
+  [[nodiscard]] Stream hand_out() noexcept;
+  bool start_connect(ConnectAwaiter& connect) noexcept;
+  void cancel_connect(StreamError reason) noexcept;
+  void abandon_connect() noexcept;
+
+  /// A receive buffer is free. Says whether the connection goes on receiving.
+  bool resume_receive() noexcept;
+
+  /// Ends the wait for the peer's FIN. May end the connection.
+  void stop_lingering() noexcept;
+
+  /// The lcore drains: answers a read that has nothing to wait for.
+  void drain() noexcept;
+
+  /// Resets; what is pending and what comes later answers `why`. May end the connection.
+  void end(StreamError why) noexcept;
+
+ private:
+  enum class Phase : std::uint8_t { connecting, open, lingering, ended };
+
+  struct Operation : Completion {
+    Operation(Handler handler, KernelConnection& owner) noexcept
+        : Completion(handler), connection(owner) {}
+    KernelConnection& connection;
+  };
+  struct Timer : TimerEntry {
+    Timer(Callback callback, KernelConnection& owner) noexcept
+        : TimerEntry(callback), connection(owner) {}
+    KernelConnection& connection;
+  };
+
+  // Receiving (receive.cc).
+  static void on_received(Completion& completion, std::int32_t result,
+                          std::uint32_t flags) noexcept;
+  void received(std::int32_t result, std::uint32_t flags) noexcept;
+  void take_bytes(std::uint32_t token, std::uint32_t size, bool more) noexcept;
+  void receive_ended(std::int32_t result) noexcept;
+  void want_receive() noexcept;
+  void finish_read(StreamResult<Chunk> result) noexcept;
+  void drop_unread() noexcept;
+  static void on_read_timer(TimerEntry& entry);
+  void read_timer_fired() noexcept;
+
+  // Sending (send.cc).
+  static void on_sent(Completion& completion, std::int32_t result, std::uint32_t flags) noexcept;
+  void sent(std::int32_t result) noexcept;
+  void submit_send() noexcept;
+  void settle_write(StreamResult<void> result) noexcept;
+  void stop_write(StreamError reason) noexcept;
+  StreamResult<void> send_now(std::span<const std::byte> bytes, StreamError late) noexcept;
+  void write_failed(StreamError reason) noexcept;
+  static void on_write_timer(TimerEntry& entry);
+  void write_timer_fired() noexcept;
+
+  // Connecting (connect.cc).
+  static void on_connected(Completion& completion, std::int32_t result,
+                           std::uint32_t flags) noexcept;
+  void connected(std::int32_t result) noexcept;
+
+  // Keepalive (keepalive.cc).
+  static void on_keepalive_timer(TimerEntry& entry);
+  void keepalive_timer_fired() noexcept;
+  void peer_heard() noexcept;
+
+  // Ending (connection.cc).
+  [[nodiscard]] bool has_unread() const noexcept;
+  [[nodiscard]] bool busy() const noexcept;
+  void finish_sending() noexcept;
+  void linger() noexcept;
+  void end_if_quiet() noexcept;
+  void count_failure(StreamError error) noexcept;
+  [[nodiscard]] Instant deadline_of(Delay timeout) noexcept;
+
+  KernelCore& core_;
+  int fd_;
+  std::uint32_t generation_;
+  Phase phase_ = Phase::open;
+  bool handle_ = false;           ///< A Stream refers to it.
+  bool receive_stopped_ = false;  ///< The armed receive is being cancelled.
+  bool fin_after_write_ = false;  ///< FIN follows the outstanding write.
+  bool write_failed_ = false;     ///< A part of a write may be missing: no FIN may follow.
+  bool peer_closed_ = false;      ///< The peer's FIN came.
+  std::uint8_t probes_sent_ = 0;
+  std::uint8_t probes_limit_ = 0;
+
+  ReadAwaiter* read_ = nullptr;
+  WriteAwaiter* write_ = nullptr;
+  ConnectAwaiter* connect_ = nullptr;
+  std::optional<StreamError> read_end_;   ///< What reads answer once the queue is empty.
+  std::optional<StreamError> write_end_;  ///< What writes answer.
+  std::optional<StreamError>
+      stop_reason_;  ///< Why the outstanding send or connect is being cancelled.
+
+  ReceiveQueue unread_;
+  Operation receive_operation_;
+  Operation send_operation_;  ///< Also for connecting.
+  std::span<const std::byte> unsent_;
+  Chunk sending_;
+
+  Instant read_deadline_ = kNever;
+  Instant write_deadline_ = kNever;
+  Instant exchange_deadline_ = kNever;
+  Instant first_probe_{};
+  Delay keepalive_idle_ = kNoTimeout;
+  Delay keepalive_interval_ = kNoTimeout;
+  Timer read_timer_;
+  Timer write_timer_;
+  Timer keepalive_timer_;
+  StreamStats stats_;
+};
+
+}  // namespace pinion::detail

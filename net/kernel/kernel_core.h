@@ -1,0 +1,127 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/lib/list.h>
+#include <pinion/lib/slab.h>
+#include <pinion/net/kernel_transport.h>
+#include <pinion/net/transport.h>
+
+#include "connection.h"
+#include "listener.h"
+#include "receive_pool.h"
+
+/// What the connections and listeners of one kernel transport share.
+///
+/// Ownership:  made by the transport, and gone when the transport, its connections, its listeners
+/// and
+///             the chunks that it lent are all gone: handles may outlive the transport, and
+///             operations of the ring the handles.
+/// Threading:  the loop's.
+/// Cost:       all operations O(1), but the walks of drain and shutdown.
+
+namespace pinion::detail {
+
+class KernelCore final : public ReceivePool::Observer {
+ public:
+  /// How many accepted connections may wait for accept() beyond max_connections.
+  static constexpr std::size_t kMaxPending = 4096;
+
+  [[nodiscard]] static Result<KernelCore*> create(Loop& loop, const KernelOptions& options);
+  KernelCore(const KernelCore&) = delete;
+  KernelCore& operator=(const KernelCore&) = delete;
+
+  [[nodiscard]] Loop& loop() noexcept { return *loop_; }
+  [[nodiscard]] Ring& ring() noexcept { return loop_->ring(); }
+  [[nodiscard]] TimingWheel& wheel() noexcept { return loop_->wheel(); }
+  [[nodiscard]] const KernelOptions& options() const noexcept { return options_; }
+  [[nodiscard]] ReceivePool& pool() noexcept { return *pool_; }
+  [[nodiscard]] TransportStats& counters() noexcept { return counters_; }
+  [[nodiscard]] TransportStats stats() const noexcept;
+
+  /// False once the transport is gone: the ring and the wheel must not be used any more.
+  [[nodiscard]] bool alive() const noexcept { return alive_; }
+  [[nodiscard]] bool draining() const noexcept { return draining_; }
+
+  // Connections. `fd` becomes the connection's; nullptr when there is no room, `fd` is the caller's
+  // then.
+  [[nodiscard]] KernelConnection* adopt(int fd) noexcept;
+  void free(KernelConnection& connection) noexcept;
+
+  /// Closes a connection's descriptor; whoever waits for one goes on.
+  void close_descriptor(int fd) noexcept;
+
+  /// Sockets now, waiting and closing ones included.
+  [[nodiscard]] std::size_t sockets() const noexcept { return sockets_; }
+  [[nodiscard]] bool full() const noexcept { return sockets_ >= options_.max_connections; }
+  void count_pending(std::ptrdiff_t change) noexcept {
+    pending_ = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(pending_) + change);
+  }
+  /// Whether one more connection may be handed out.
+  [[nodiscard]] bool may_open() const noexcept {
+    return sockets_ - pending_ < options_.max_connections;
+  }
+
+  /// Whether a listener waits for a descriptor or a place.
+  [[nodiscard]] bool room_wanted() const noexcept;
+
+  /// Room is needed: ends the close that has waited longest for its peer.
+  void shed_lingering() noexcept;
+
+  /// Puts a connection in line for a receive buffer.
+  void starve(KernelConnection& connection) noexcept;
+  [[nodiscard]] List<KernelConnection, LingerTag>& lingering() noexcept { return lingering_; }
+
+  // Listeners.
+  [[nodiscard]] Result<Listener> listen(const Endpoint& endpoint, const ListenOptions& options);
+  void free(KernelListener& listener) noexcept;
+
+  // Connecting.
+  [[nodiscard]] bool start_connect(ConnectAwaiter& connect) noexcept;
+
+  /// Takes an operation back so that the kernel uses its memory no more when this returns. Its last
+  /// completion still comes.
+  void withdraw(Completion& operation) noexcept;
+
+  // Drain and end.
+  void begin_drain() noexcept;
+  void expire_drain() noexcept;
+  [[nodiscard]] bool drained() const noexcept { return sockets_ == 0; }
+  void shut_down() noexcept;
+
+ private:
+  struct DrainTimer : TimerEntry {
+    explicit DrainTimer(KernelCore& owner) noexcept : TimerEntry(&fire), core(owner) {}
+    static void fire(TimerEntry& entry);
+    KernelCore& core;
+  };
+
+  KernelCore(Loop& loop, const KernelOptions& options) noexcept;
+  ~KernelCore() = default;
+
+  void on_buffer_free() noexcept override;
+  void on_last_chunk_gone() noexcept override;
+  void room_appeared() noexcept;
+  void end_if_unused() noexcept;
+
+  Loop* loop_;
+  KernelOptions options_;
+  TransportStats counters_;
+  std::unique_ptr<ReceivePool> pool_;
+  Slab<KernelConnection> connections_;
+  List<KernelConnection, AllTag> all_;
+  List<KernelConnection, StarvedTag> starved_;
+  List<KernelConnection, LingerTag> lingering_;
+  List<KernelListener> listeners_;
+  DrainTimer drain_timer_;
+  std::size_t sockets_ = 0;
+  std::size_t pending_ = 0;
+  std::uint32_t next_generation_ = 1;
+  bool alive_ = true;
+  bool draining_ = false;
+};
+
+}  // namespace pinion::detail

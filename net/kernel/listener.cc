@@ -1,0 +1,163 @@
+#include "listener.h"
+
+#include <liburing.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "kernel_core.h"
+#include "socket.h"
+
+namespace pinion::detail {
+
+KernelListener::KernelListener(KernelCore& core, int fd, const Endpoint& endpoint,
+                               bool shared) noexcept
+    : core_(core),
+      fd_(fd),
+      endpoint_(endpoint),
+      shared_(shared),
+      accept_operation_(&on_accepted, *this),
+      retry_timer_(*this) {}
+
+KernelListener::~KernelListener() {
+  PINION_ASSERT(fd_ < 0 && waiting_.empty());
+}
+
+bool KernelListener::accept_ready(AcceptAwaiter& accept) noexcept {
+  PINION_ASSERT(accept_ == nullptr);
+  if (end_) {
+    accept.settle(tl::unexpected(*end_));
+    return true;
+  }
+  if (waiting_.empty() || !core_.may_open()) return false;
+  accept.settle(next_waiting().hand_out());
+  want_accept();
+  return true;
+}
+
+bool KernelListener::start_accept(AcceptAwaiter& accept) noexcept {
+  PINION_ASSERT(accept_ == nullptr);
+  accept_ = &accept;
+  want_accept();
+  return true;
+}
+
+void KernelListener::cancel_accept(AcceptAwaiter& accept) noexcept {
+  PINION_ASSERT(accept_ == &accept);
+  std::exchange(accept_, nullptr)->finish(tl::unexpected(StreamError::cancelled));
+}
+
+void KernelListener::abandon_accept(AcceptAwaiter& accept) noexcept {
+  PINION_ASSERT(accept_ == &accept);
+  accept_ = nullptr;
+}
+
+void KernelListener::release() noexcept {
+  handle_ = false;
+  if (!end_) return stop(StreamError::closed);
+  end_if_quiet();
+}
+
+void KernelListener::stop(StreamError why) noexcept {
+  if (end_) return;
+  end_ = why;
+  stop_listening(fd_, endpoint_, shared_);
+  if (accept_operation_.in_flight() != 0) core_.ring().cancel(accept_operation_);
+  while (!waiting_.empty()) next_waiting().end(why);
+  if (accept_ != nullptr) std::exchange(accept_, nullptr)->finish(tl::unexpected(why));
+  end_if_quiet();
+}
+
+KernelConnection& KernelListener::next_waiting() noexcept {
+  --waiting_count_;
+  core_.count_pending(-1);
+  return *waiting_.pop_front();
+}
+
+void KernelListener::room_appeared() noexcept {
+  paused_ = false;
+  hand_over();
+  want_accept();
+}
+
+void KernelListener::hand_over() noexcept {
+  if (accept_ == nullptr || waiting_.empty() || !core_.may_open()) return;
+  std::exchange(accept_, nullptr)->finish(next_waiting().hand_out());
+}
+
+/// Arms the multishot accept, unless there is no room for what it would bring.
+void KernelListener::want_accept() noexcept {
+  if (end_ || paused_ || accept_operation_.in_flight() != 0) return;
+  if (waiting_count_ >= kMaxWaiting) return;
+  if (core_.full()) {
+    if (!at_limit_) ++core_.counters().accept_pauses;
+    at_limit_ = true;
+    return core_.shed_lingering();
+  }
+  at_limit_ = false;
+  io_uring_sqe& entry = core_.ring().get_sqe(accept_operation_);
+  io_uring_prep_multishot_accept(&entry, fd_, nullptr, nullptr, SOCK_CLOEXEC);
+}
+
+void KernelListener::on_accepted(Completion& completion, std::int32_t result,
+                                 std::uint32_t flags) noexcept {
+  KernelListener& listener = static_cast<Operation&>(completion).listener;
+  listener.accepted(result, (flags & IORING_CQE_F_MORE) != 0);
+}
+
+/// May end the listener.
+void KernelListener::accepted(std::int32_t result, bool more) noexcept {
+  if (result >= 0) take_socket(result);
+  if (more) {
+    const bool enough = core_.full() || waiting_count_ >= kMaxWaiting;
+    if (!enough || stopping_) return;
+    stopping_ = true;
+    return core_.ring().cancel(accept_operation_);
+  }
+  stopping_ = false;
+  if (end_) return end_if_quiet();
+  if (result < 0) return accept_failed(-result);
+  want_accept();
+}
+
+void KernelListener::take_socket(int fd) noexcept {
+  if (end_) return discard_socket(fd);
+  KernelConnection* const connection = core_.adopt(fd);
+  if (connection == nullptr) {
+    ++core_.counters().accept_dropped;
+    return discard_socket(fd);
+  }
+  ++core_.counters().accepted;
+  ++waiting_count_;
+  core_.count_pending(1);
+  waiting_.push_back(*connection);
+  hand_over();
+}
+
+/// Accepting again at once without a descriptor would fail at once, for ever.
+void KernelListener::accept_failed(int errno_value) noexcept {
+  const bool the_peers_fault = errno_value == ECONNABORTED || errno_value == EPROTO ||
+                               errno_value == ECANCELED || errno_value == EINTR;
+  if (the_peers_fault) return want_accept();
+  if (!is_exhaustion(errno_value)) ++core_.counters().io_errors;
+  paused_ = true;
+  ++core_.counters().accept_pauses;
+  Loop& loop = core_.loop();
+  loop.wheel().extend(retry_timer_, saturating_add(loop.now(), core_.options().accept_retry));
+  core_.shed_lingering();
+}
+
+void KernelListener::on_retry(TimerEntry& entry) {
+  KernelListener& listener = static_cast<Timer&>(entry).listener;
+  listener.paused_ = false;
+  listener.want_accept();
+}
+
+void KernelListener::end_if_quiet() noexcept {
+  if (!end_ || accept_operation_.in_flight() != 0) return;
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  if (!handle_) core_.free(*this);
+}
+
+}  // namespace pinion::detail

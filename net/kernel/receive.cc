@@ -1,0 +1,165 @@
+#include <liburing.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "connection.h"
+#include "kernel_core.h"
+#include "socket.h"
+
+// A connection's receiving half: the multishot receive, what arrived and is unread, and the read
+// that waits.
+
+namespace pinion::detail {
+
+bool KernelConnection::read_ready(ReadAwaiter& read) noexcept {
+  PINION_ASSERT(read_ == nullptr);
+  ReceivePool& pool = core_.pool();
+  if (!unread_.empty()) {
+    read.settle(pool.chunk(unread_.pop(pool)));
+    want_receive();
+    return true;
+  }
+  if (!read_end_ && core_.draining() && unread_bytes(fd_) == 0) read_end_ = StreamError::draining;
+  if (!read_end_) return false;
+  read.settle(tl::unexpected(*read_end_));
+  return true;
+}
+
+bool KernelConnection::start_read(ReadAwaiter& read) noexcept {
+  PINION_ASSERT(read_ == nullptr);
+  const Instant now = core_.loop().fresh_now();
+  read_deadline_ = saturating_add(now, read.timeout());
+  const Instant deadline = std::min(read_deadline_, exchange_deadline_);
+  want_receive();
+  if (deadline <= now) {
+    const bool timeout = read_deadline_ <= exchange_deadline_;
+    const StreamError why = timeout ? StreamError::read_timeout : StreamError::deadline_exceeded;
+    count_failure(why);
+    read.settle(tl::unexpected(why));
+    return false;
+  }
+  read_ = &read;
+  if (deadline != kNever) core_.wheel().extend(read_timer_, deadline);
+  return true;
+}
+
+void KernelConnection::cancel_read(ReadAwaiter& read) noexcept {
+  PINION_ASSERT(read_ == &read);
+  finish_read(tl::unexpected(StreamError::cancelled));
+}
+
+void KernelConnection::abandon_read(ReadAwaiter& read) noexcept {
+  PINION_ASSERT(read_ == &read);
+  read_ = nullptr;
+}
+
+void KernelConnection::finish_read(StreamResult<Chunk> result) noexcept {
+  std::exchange(read_, nullptr)->finish(std::move(result));
+}
+
+void KernelConnection::drop_unread() noexcept {
+  ReceivePool& pool = core_.pool();
+  while (!unread_.empty()) pool.release_buffer(unread_.pop(pool));
+}
+
+/// Arms the multishot receive unless it is armed, there is nothing to receive for, or the reader is
+/// behind. It is armed again only when half of what it may hold has been read.
+void KernelConnection::want_receive() noexcept {
+  if (receive_operation_.in_flight() != 0 || peer_closed_) return;
+  if (phase_ == Phase::open ? read_end_.has_value() : phase_ != Phase::lingering) return;
+  if (List<KernelConnection, StarvedTag>::linked(*this)) return;
+  ReceivePool& pool = core_.pool();
+  if (unread_.count() * 2 > pool.share(core_.options().buffers_per_connection)) return;
+  if (pool.free() == 0) return core_.starve(*this);
+  io_uring_sqe& entry = core_.ring().get_sqe(receive_operation_);
+  io_uring_prep_recv_multishot(&entry, fd_, nullptr, 0, 0);
+  entry.flags |= IOSQE_BUFFER_SELECT;
+  entry.buf_group = ReceivePool::kGroup;
+}
+
+bool KernelConnection::resume_receive() noexcept {
+  want_receive();
+  return receive_operation_.in_flight() != 0;
+}
+
+void KernelConnection::on_received(Completion& completion, std::int32_t result,
+                                   std::uint32_t flags) noexcept {
+  static_cast<Operation&>(completion).connection.received(result, flags);
+}
+
+/// May end the connection.
+void KernelConnection::received(std::int32_t result, std::uint32_t flags) noexcept {
+  const bool more = (flags & IORING_CQE_F_MORE) != 0;
+  if ((flags & IORING_CQE_F_BUFFER) != 0) {
+    const auto size = static_cast<std::uint32_t>(std::max(result, 0));
+    const std::uint32_t token = core_.pool().take(flags >> IORING_CQE_BUFFER_SHIFT, size);
+    take_bytes(token, size, more);
+  }
+  if (!more) receive_ended(result);
+}
+
+void KernelConnection::take_bytes(std::uint32_t token, std::uint32_t size, bool more) noexcept {
+  ReceivePool& pool = core_.pool();
+  if (size == 0) return pool.release_buffer(token);
+  stats_.bytes_in += size;
+  core_.counters().bytes_in += size;
+  peer_heard();
+  if (read_end_) return pool.release_buffer(token);
+  if (read_ != nullptr) return finish_read(pool.chunk(token));
+  unread_.push(pool, token);
+  if (!more || receive_stopped_) return;
+  if (unread_.count() < pool.share(core_.options().buffers_per_connection)) return;
+  receive_stopped_ = true;
+  ++core_.counters().receive_paused;
+  core_.ring().cancel(receive_operation_);
+}
+
+/// The multishot receive is over: the peer's FIN, a failure, or a reason to arm it again. May end
+/// the connection.
+void KernelConnection::receive_ended(std::int32_t result) noexcept {
+  receive_stopped_ = false;
+  if (phase_ == Phase::ended) return end_if_quiet();
+  if (result == 0) {
+    peer_closed_ = true;
+    if (phase_ == Phase::lingering) {
+      if (send_operation_.in_flight() == 0) stop_lingering();
+      return;
+    }
+    if (!read_end_) read_end_ = StreamError::end_of_file;
+    if (read_ != nullptr) finish_read(tl::unexpected(*read_end_));
+    return;
+  }
+  if (result == -ENOBUFS) {
+    // A buffer may have come back since: then nobody else would tell.
+    ++core_.counters().receive_starved;
+    want_receive();
+  } else if (result > 0 || result == -ECANCELED || result == -EINTR || result == -EAGAIN) {
+    want_receive();
+  } else {
+    const StreamError why = stream_error(-result);
+    count_failure(why);
+    end(why);
+  }
+}
+
+void KernelConnection::on_read_timer(TimerEntry& entry) {
+  static_cast<Timer&>(entry).connection.read_timer_fired();
+}
+
+/// May end the connection.
+void KernelConnection::read_timer_fired() noexcept {
+  if (phase_ == Phase::lingering) return stop_lingering();
+  if (read_ == nullptr) return;
+  const Instant deadline = std::min(read_deadline_, exchange_deadline_);
+  if (deadline > core_.loop().now()) {
+    if (deadline != kNever) core_.wheel().extend(read_timer_, deadline);
+    return;
+  }
+  const bool timeout = read_deadline_ <= exchange_deadline_;
+  const StreamError why = timeout ? StreamError::read_timeout : StreamError::deadline_exceeded;
+  count_failure(why);
+  finish_read(tl::unexpected(why));
+}
+
+}  // namespace pinion::detail

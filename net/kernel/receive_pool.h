@@ -1,0 +1,145 @@
+#pragma once
+
+#include <liburing.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include <pinion/lib/result.h>
+#include <pinion/net/chunk.h>
+
+/// The receive buffers of one lcore: a provided-buffer ring that the kernel picks from, and small
+/// spare buffers into which payloads are copied when the ring runs low.
+///
+/// Ownership:  a buffer belongs to the kernel, or to whoever received it, until release_buffer().
+///             The pool dies with its last user (KernelCore counts them), so chunks may outlive
+///             the transport.
+/// Threading:  one lcore.
+/// Cost:       take and give back are O(1): the buffer is offered to the kernel again by two stores
+///             into shared memory, without a system call.
+/// Full:       with no buffer left, receives end with ENOBUFS; Observer is told when one is back.
+
+namespace pinion::detail {
+
+/// Where a received payload lies.
+struct Received {
+  std::byte* data = nullptr;
+  std::uint32_t size = 0;
+  std::uint32_t next = 0;  ///< For ReceiveQueue.
+};
+
+struct ReceivePoolOptions {
+  std::uint32_t count = 4096;  ///< Power of two, 1 to 32768.
+  std::uint32_t size = 4096;   ///< Bytes each.
+};
+
+class ReceivePool final : public BufferOwner {
+ public:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::uint32_t kSpareSize = 256;
+  static constexpr std::uint16_t kGroup = 1;
+
+  /// Hears of every buffer that the kernel may use again.
+  class Observer {
+   public:
+    virtual void on_buffer_free() noexcept = 0;
+    virtual void on_last_chunk_gone() noexcept = 0;
+
+   protected:
+    ~Observer() = default;
+  };
+
+  [[nodiscard]] static Result<std::unique_ptr<ReceivePool>> create(ReceivePoolOptions options,
+                                                                   Observer& observer);
+  ~ReceivePool();
+  ReceivePool(const ReceivePool&) = delete;
+  ReceivePool& operator=(const ReceivePool&) = delete;
+
+  /// Offers every buffer to `ring`.
+  [[nodiscard]] Result<> attach(io_uring& ring);
+
+  /// Takes the ring away from the kernel; buffers that are out stay valid.
+  void detach(io_uring& ring) noexcept;
+
+  /// Takes over the buffer that the kernel filled with `size` bytes and returns its token. Below
+  /// low water a small payload moves to a spare buffer, so that unread requests can't pin the ring.
+  [[nodiscard]] std::uint32_t take(std::uint32_t buffer, std::uint32_t size) noexcept;
+
+  void release_buffer(std::uintptr_t token) noexcept override;
+
+  [[nodiscard]] Received& at(std::uint32_t token) noexcept { return received_[token]; }
+  [[nodiscard]] Chunk chunk(std::uint32_t token) noexcept {
+    return Chunk({received_[token].data, received_[token].size}, *this, token);
+  }
+
+  /// How many unread buffers one connection may hold now: an eighth of what is free, so that many
+  /// slow readers together leave room for the others; at least 1, at most `cap`.
+  [[nodiscard]] std::uint32_t share(std::uint32_t cap) const noexcept {
+    const std::uint32_t eighth = free_ / 8;
+    if (eighth >= cap) return cap;
+    return eighth == 0 ? 1 : eighth;
+  }
+
+  [[nodiscard]] std::uint32_t free() const noexcept { return free_; }
+  [[nodiscard]] std::uint32_t lowest_free() const noexcept { return lowest_free_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return options_.size; }
+  [[nodiscard]] std::uint32_t out() const noexcept { return out_; }
+  [[nodiscard]] std::uint64_t copied() const noexcept { return copied_; }
+
+ private:
+  ReceivePool(ReceivePoolOptions options, Observer& observer) noexcept
+      : options_(options), observer_(observer) {}
+
+  [[nodiscard]] Result<> map_memory();
+  [[nodiscard]] std::byte* ring_buffer(std::uint32_t index) const noexcept {
+    return memory_ + std::size_t{index} * options_.size;
+  }
+  void offer(std::uint32_t index) noexcept;
+
+  ReceivePoolOptions options_;
+  Observer& observer_;
+  io_uring_buf_ring* ring_ = nullptr;
+  std::byte* memory_ = nullptr;  ///< The ring's buffers, then the spare ones.
+  std::size_t ring_bytes_ = 0;
+  std::size_t memory_bytes_ = 0;
+  std::unique_ptr<Received[]> received_;  ///< By token: ring buffers, then spare ones.
+  std::uint32_t free_spare_ = kNone;      ///< Head of the list through Received::next.
+  std::uint32_t free_ = 0;
+  std::uint32_t lowest_free_ = 0;
+  std::uint32_t out_ = 0;  ///< Taken and not given back, spare ones included.
+  bool attached_ = false;
+  std::uint64_t copied_ = 0;
+};
+
+/// The received and unread buffers of one connection, oldest first.
+class ReceiveQueue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+
+  void push(ReceivePool& pool, std::uint32_t token) noexcept {
+    if (count_ == 0) {
+      head_ = token;
+    } else {
+      pool.at(tail_).next = token;
+    }
+    tail_ = token;
+    ++count_;
+  }
+
+  [[nodiscard]] std::uint32_t pop(ReceivePool& pool) noexcept {
+    PINION_DCHECK(count_ != 0);
+    const std::uint32_t token = head_;
+    head_ = pool.at(token).next;
+    --count_;
+    return token;
+  }
+
+ private:
+  std::uint32_t head_ = 0;
+  std::uint32_t tail_ = 0;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace pinion::detail

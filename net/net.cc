@@ -1,2 +1,0 @@
-// Replaced by the first source of this folder.
-namespace pinion {}

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/net/kernel_transport.h>
+#include <pinion/timers/time_source.h>
+
+#include "stream_world.h"
+
+namespace pinion::test {
+
+/// Kernel sockets on loopback, on the calling thread.
+class KernelWorld final : public StreamWorld {
+ public:
+  explicit KernelWorld(const KernelOptions& options = {}, const LoopOptions& loop_options = {});
+  ~KernelWorld() override;
+
+  Loop& loop() override { return *loop_; }
+  Transport& transport() override { return *transport_; }
+  KernelTransport& kernel() { return *transport_; }
+  Endpoint any_port() override { return {IpAddress::v4({127, 0, 0, 1}), 0}; }
+  void end_transport() override { transport_.reset(); }
+
+ private:
+  MonotonicTime time_;
+  std::unique_ptr<Loop> loop_;
+  std::unique_ptr<KernelTransport> transport_;
+};
+
+}  // namespace pinion::test
