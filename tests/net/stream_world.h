@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ class StreamWorld {
 struct StreamWorldKind {
   const char* name;
   std::unique_ptr<StreamWorld> (*make)();
+
+  friend void PrintTo(const StreamWorldKind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 /// The transports that this program was built with.
