@@ -296,7 +296,7 @@ TEST(SlabDeathTest, LetsAddressSanitizerSeeUseAfterRelease) {
   Counted* const second = slab.allocate(2);
   slab.release(*first);
   EXPECT_DEATH(first->value = 3, "use-after-poison");
-  EXPECT_DEATH((second + 1)->value = 3, "use-after-poison") << "never handed out";
+  EXPECT_DEATH((second + 2)->value = 3, "use-after-poison") << "never handed out";
   Counted* const again = slab.allocate(4);
   EXPECT_EQ(again, first);
   slab.release(*second);
