@@ -139,6 +139,25 @@ TEST(Histogram, MergesAsIfRecordedInOne) {
   }
 }
 
+TEST(Histogram, TakesTheEndsOfWhatItMerges) {
+  Histogram middle;
+  middle.record(5'000);
+  Histogram around;
+  around.record(3);
+  around.record(1'000'000);
+  middle.merge(around);
+  EXPECT_EQ(middle.min(), 3U);
+  EXPECT_EQ(middle.max(), 1'000'000U);
+}
+
+TEST(Histogram, NamesNoValueBeyondTheLargest) {
+  Histogram histogram;
+  for (int i = 0; i < 10; ++i) histogram.record(1'000'001);
+  for (const double percent : {0.0, 10.0, 50.0, 90.0, 100.0}) {
+    EXPECT_EQ(histogram.percentile(percent), 1'000'001U);
+  }
+}
+
 TEST(Histogram, MergesWithNothingAndWithItself) {
   Histogram histogram;
   histogram.merge(Histogram());

@@ -14,6 +14,24 @@
 #include <pinion/test/seed.h>
 
 namespace pinion {
+
+/// Takes the two steps of a push() apart.
+template <class T>
+class MpscQueueProbe {
+ public:
+  explicit MpscQueueProbe(MpscQueue<T>& queue) : queue_(queue) {}
+  void enter(T& item) {
+    item_ = &item;
+    before_ = queue_.enter(item);
+  }
+  void link() { queue_.link(*before_, *item_); }
+
+ private:
+  MpscQueue<T>& queue_;
+  T* item_ = nullptr;
+  MpscNode* before_ = nullptr;
+};
+
 namespace {
 
 struct Letter : MpscNode {
@@ -76,6 +94,116 @@ TEST(MpscQueue, BehavesLikeADeque) {
     }
     ASSERT_EQ(queue.empty(), waiting.empty());
   }
+}
+
+/// Three producers that push one element each, in two steps, and a consumer. A schedule names who
+/// takes the next step; kConsumer stands for a pop().
+class Interleaving {
+ public:
+  static constexpr std::size_t kProducers = 3;
+  static constexpr std::size_t kConsumer = kProducers;
+
+  void step(std::size_t who) {
+    if (who == kConsumer) {
+      pop();
+    } else if (steps_.at(who)++ == 0) {
+      probes_.at(who).enter(letters_.at(who));
+      entered_.push_back(who);
+    } else {
+      probes_.at(who).link();
+    }
+    ASSERT_EQ(queue_.empty(), entered_.empty());
+  }
+
+  void finish() {
+    for (std::size_t who = 0; who < kProducers; ++who) {
+      while (steps_.at(who) < 2) ASSERT_NO_FATAL_FAILURE(step(who));
+    }
+    while (!entered_.empty()) ASSERT_NO_FATAL_FAILURE(pop());
+    ASSERT_EQ(queue_.pop(), nullptr);
+  }
+
+ private:
+  /// The first one that entered comes out once it is linked, and what entered behind it, too.
+  void pop() {
+    Letter* expected = nullptr;
+    const auto linked = [&](std::size_t place) { return steps_.at(entered_[place]) == 2; };
+    if (!entered_.empty() && linked(0) && (entered_.size() == 1 || linked(1))) {
+      expected = &letters_.at(entered_.front());
+      entered_.pop_front();
+    }
+    ASSERT_EQ(queue_.pop(), expected);
+  }
+
+  MpscQueue<Letter> queue_;
+  std::array<Letter, kProducers> letters_;
+  std::array<MpscQueueProbe<Letter>, kProducers> probes_{
+      MpscQueueProbe(queue_), MpscQueueProbe(queue_), MpscQueueProbe(queue_)};
+  std::array<int, kProducers> steps_{};
+  std::deque<std::size_t> entered_;
+};
+
+/// Runs every schedule that begins with `schedule`, in which each party may take `left` more steps.
+void run_all(std::vector<std::size_t>& schedule, std::array<int, 4>& left, std::uint64_t& count) {
+  Interleaving interleaving;
+  for (const std::size_t who : schedule) ASSERT_NO_FATAL_FAILURE(interleaving.step(who));
+  ASSERT_NO_FATAL_FAILURE(interleaving.finish());
+  ++count;
+  for (std::size_t who = 0; who < left.size(); ++who) {
+    if (left[who] == 0) continue;
+    --left[who];
+    schedule.push_back(who);
+    ASSERT_NO_FATAL_FAILURE(run_all(schedule, left, count));
+    schedule.pop_back();
+    ++left[who];
+  }
+}
+
+TEST(MpscQueue, HoldsInEveryOrderOfSteps) {
+  std::vector<std::size_t> schedule;
+  std::array<int, 4> left{2, 2, 2, 4};
+  std::uint64_t count = 0;
+  ASSERT_NO_FATAL_FAILURE(run_all(schedule, left, count)) << testing::PrintToString(schedule);
+  EXPECT_GT(count, 10'000U);
+}
+
+TEST(MpscQueue, HidesWhatStandsBehindAProducerThatStopped) {
+  MpscQueue<Letter> queue;
+  MpscQueueProbe<Letter> stopped(queue);
+  Letter a, b;
+  stopped.enter(a);
+  queue.push(b);
+  EXPECT_EQ(queue.pop(), nullptr);
+  EXPECT_FALSE(queue.empty());
+  stopped.link();
+  EXPECT_EQ(queue.pop(), &a);
+  EXPECT_EQ(queue.pop(), &b);
+}
+
+/// Nothing but pushes against each other, which a push that isn't atomic loses.
+TEST(MpscQueue, LosesNothingUnderContention) {
+  constexpr std::size_t kProducers = 3;
+  const std::size_t each = test::scaled(50'000);
+  MpscQueue<Letter> queue;
+  std::vector<std::vector<Letter>> letters(kProducers);
+  for (auto& of_producer : letters) of_producer = std::vector<Letter>(each);
+  std::atomic<std::size_t> waiting{kProducers};
+  std::vector<std::thread> threads;
+  for (auto& of_producer : letters) {
+    threads.emplace_back([&] {
+      --waiting;
+      while (waiting.load() != 0) std::this_thread::yield();
+      for (Letter& letter : of_producer) queue.push(letter);
+    });
+  }
+  std::size_t taken = 0;
+  while (waiting.load() != 0) std::this_thread::yield();
+  for (int i = 0; i < 1000; ++i) {
+    if (queue.pop() != nullptr) ++taken;
+  }
+  for (std::thread& thread : threads) thread.join();
+  while (queue.pop() != nullptr) ++taken;
+  EXPECT_EQ(taken, kProducers * each);
 }
 
 /// Several senders, each with a few letters that go round: pushed, popped, given back, pushed

@@ -253,6 +253,24 @@ TEST(FramePool, KeepsItsLimitAndCountsWhatWentElsewhere) {
   pool.release(again, 1000);
 }
 
+TEST(FramePool, SharesItsLimitAmongAllSizes) {
+  constexpr std::size_t kLimit = 100'000;
+  FramePool pool(kLimit);
+  Random random(test::seed());
+  std::vector<std::pair<void*, std::size_t>> frames;
+  for (int i = 0; i < 500; ++i) {
+    const std::size_t size = random.between<std::size_t>(1, FramePool::kLargestFrame);
+    frames.emplace_back(pool.allocate(size), size);
+    ASSERT_NE(frames.back().first, nullptr);
+    ASSERT_LE(pool.stats().bytes, kLimit);
+    std::memset(frames.back().first, 0x5a, size);
+  }
+  EXPECT_GT(pool.stats().fallbacks, 0U);
+  random.shuffle(frames);
+  for (const auto& [frame, size] : frames) pool.release(frame, size);
+  EXPECT_EQ(pool.stats().live, 0U);
+}
+
 TEST(FramePool, TakesNothingFromTheHeapOnceWarm) {
   FramePool pool(std::size_t{1} << 20);
   std::vector<std::pair<void*, std::size_t>> frames;

@@ -91,11 +91,23 @@ class MpscQueue {
  private:
   static constexpr std::size_t kCacheLine = 64;
 
-  /// Links `node` as the last one; the former last one comes back.
-  MpscNode* append(MpscNode& node) noexcept {
+  /// The tests' way to stop a producer between the two steps of push().
+  template <class U>
+  friend class MpscQueueProbe;
+
+  /// The first step: makes `node` the last one. What was last before comes back.
+  MpscNode* enter(MpscNode& node) noexcept {
     node.next_.store(nullptr, std::memory_order_relaxed);
-    MpscNode* const before = last_.exchange(&node);
-    before->next_.store(&node);
+    return last_.exchange(&node);
+  }
+
+  /// The second step: the consumer can go from `before` to `node`.
+  static void link(MpscNode& before, MpscNode& node) noexcept { before.next_.store(&node); }
+
+  /// Both steps.
+  MpscNode* append(MpscNode& node) noexcept {
+    MpscNode* const before = enter(node);
+    link(*before, node);
     return before;
   }
 
