@@ -126,42 +126,49 @@ build() {
 # ---------------------------------------------------------------------------------------------
 # Tests
 
-# run_tests NAME [PATTERN]: runs the tests of build/NAME (already built) that PATTERN names. Those
-# that need real time run alone, after the others. Prints the count as its last line; 1 when a test
-# failed, 2 when PATTERN names none.
-run_tests() {
-  local name="$1" kind value filter='' part
+# build_and_test NAME [PATTERN]: builds and runs the tests of build/NAME that PATTERN names, as
+# test_select.py tells. Those that need real time run alone, after the others. Prints the count as
+# its last line; 1 when a test failed, 2 when PATTERN names none.
+build_and_test() {
+  local name="$1"
+  configure "$name"
+  # A suite or a test program is known before anything is built, and Meson builds only what it
+  # needs; programs have to be there to be asked for their test cases.
+  if [ $# -eq 1 ] || ! select_tests "$@" 2>/dev/null || grep -q ^filter "build/$name/selected"; then
+    build "$name"
+    select_tests "$@" || return 2
+  fi
+  run_selected "$name"
+}
+
+select_tests() {
+  python3 tools/lib/test_select.py "build/$1" "${@:2}" >"build/$1/selected"
+}
+
+run_selected() {
+  local name="$1" kind value part
   local -a together=() alone=() options=()
-  shift
-  mkdir -p "build/$name/meson-logs"
-  python3 tools/lib/test_select.py "build/$name" "$@" >"build/$name/selected" || return 2
+  case "$name" in
+    asan-* | tsan* | fuzz) options=(--timeout-multiplier 5) ;;
+  esac
+  [ -z "${PINION_TEST_SCALE:-}" ] || options=(--timeout-multiplier 0)
   while IFS=$'\t' read -r kind value; do
     case "$kind" in
-      filter) filter="$value" ;;
+      filter) options+=("--test-args=--gtest_filter=$value") ;;
       alone) alone+=("$value") ;;
       together) together+=("$value") ;;
     esac
   done <"build/$name/selected"
-  case "$name" in
-    asan-* | tsan* | fuzz) options=(--timeout-multiplier 5) ;;
-  esac
-  [ -z "$filter" ] || options+=("--test-args=--gtest_filter=$filter")
   # Meson's exit code is not looked at: the report reads what it wrote, crashes included.
   for part in together alone; do
     local -n tests="$part"
     rm -f "build/$name/meson-logs/$part".*
     [ "${#tests[@]}" -gt 0 ] || continue
     [ "$part" = together ] || options+=(--num-processes 1)
-    meson test -C "build/$name" --no-rebuild --print-errorlogs --logbase "$part" \
+    meson test -C "build/$name" --print-errorlogs --logbase "$part" \
       "${options[@]}" "${tests[@]}" </dev/null || true
   done
   python3 tools/lib/test_report.py "build/$name" tools/lib/ci-skips
-}
-
-# build_and_test NAME [PATTERN]
-build_and_test() {
-  build "$1"
-  run_tests "$@"
 }
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1

@@ -9,6 +9,8 @@ a build (clang-tidy) are in clang_tidy.py.
 """
 
 import ast
+import glob
+import json
 import os
 import re
 import subprocess
@@ -255,9 +257,21 @@ def check_clock(tree):
                 yield f"{path}:{number}: takes `now` as an argument, or belongs to a time source"
 
 
+def built_sources(tree):
+    """What the build folders that are there compile."""
+    paths = set()
+    for commands in glob.glob(os.path.join(tree.root, "build", "*", "compile_commands.json")):
+        with open(commands, encoding="utf-8") as file:
+            for entry in json.load(file):
+                full = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+                paths.add(os.path.relpath(full, tree.root))
+    return paths
+
+
 def check_dead_files(tree):
     """every source is built, every header is included"""
     builds = tree.select("meson.build")
+    built = built_sources(tree)
     included = set()
     for path, text in tree.cpp().items():
         for _, _, name in includes(text):
@@ -268,7 +282,9 @@ def check_dead_files(tree):
             if not any(base == name and by != path for by, base in included):
                 yield f"{path}: no file includes it"
         elif not path.startswith("tests/consumers/"):
-            # Named whole, or by its stem in a list that a loop turns into files.
+            if path in built:
+                continue
+            # Not of this build: named whole, or by its stem in a list that a loop turns into files.
             stem = re.sub(r"(_test|_fuzz)?\.cc$", "", name)
             named = re.compile(rf"['/]{re.escape(stem)}(_test|_fuzz)?(\.cc)?'")
             above = [build for build in builds if path.startswith(os.path.dirname(build))]
