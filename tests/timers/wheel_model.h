@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include <pinion/timers/timer_entry.h>
+#include <pinion/timers/timing_wheel.h>
 #include <pinion/timers/wheel_core.h>
 
 /// The slow, obvious wheel: an ordered multimap of deadlines beside the real wheel. Each step does
@@ -52,11 +55,64 @@ class CorePort {
   WheelCore wheel_;
 };
 
+/// BasicTimingWheel, entered at a random nanosecond of each tick: a deadline somewhere in the tick
+/// that ends at it, a target somewhere in the tick that begins there.
+template <std::int64_t kTickNs>
+class InstantPort {
+  using Wheel = BasicTimingWheel<kTickNs>;
+
+ public:
+  explicit InstantPort(Tick start) : wheel_(Wheel::instant_of(std::min(start, kLast))) {}
+
+  static constexpr Tick kLast =
+      static_cast<Tick>(std::numeric_limits<std::int64_t>::max()) / kTickNs - 1;
+
+  static Tick reachable(Tick deadline) { return deadline > kLast ? kNeverTick : deadline; }
+
+  template <class Choices>
+  void arm(TimerEntry& entry, Tick deadline, Choices& choices) {
+    wheel_.arm(entry, within_tick_before(deadline, choices));
+  }
+  template <class Choices>
+  void extend(TimerEntry& entry, Tick deadline, Choices& choices) {
+    wheel_.extend(entry, within_tick_before(deadline, choices));
+  }
+  template <class Choices>
+  std::size_t advance(Tick target, std::size_t budget, Choices& choices) {
+    return wheel_.advance(Wheel::instant_of(target) + any_part(choices), budget);
+  }
+  bool cancel(TimerEntry& entry) { return wheel_.cancel(entry); }
+  Tick next_expiry() const { return exact_tick(wheel_.next_expiry()); }
+  Tick now() const { return exact_tick(wheel_.now()); }
+  std::size_t armed_count() const { return wheel_.armed_count(); }
+  std::string check() const { return wheel_.check(); }
+
+ private:
+  template <class Choices>
+  static std::chrono::nanoseconds any_part(Choices& choices) {
+    return std::chrono::nanoseconds{choices.below(kTickNs)};
+  }
+  template <class Choices>
+  static Instant within_tick_before(Tick deadline, Choices& choices) {
+    const Tick reached = reachable(deadline);
+    if (reached == kNeverTick) return kNever;
+    return Wheel::instant_of(reached) - any_part(choices);
+  }
+  static Tick exact_tick(Instant instant) {
+    return instant == kNever ? kNeverTick : Wheel::tick_after(instant);
+  }
+
+  Wheel wheel_;
+};
+
 template <class Port, class Choices>
 class WheelModel {
  public:
   WheelModel(Tick start, std::size_t population, Choices& choices)
-      : choices_(choices), port_(std::in_place, start), now_(start), timers_(population) {
+      : choices_(choices),
+        port_(std::in_place, start),
+        now_(std::min(start, Port::kLast)),
+        timers_(population) {
     for (auto& timer : timers_) timer = std::make_unique<Timer>(*this);
   }
 

@@ -11,10 +11,9 @@
 namespace pinion::test {
 namespace {
 
-using Model = WheelModel<CorePort, RandomChoices>;
-
 /// Runs until `operations` are done, each part of it on a wheel of its own that begins at one of
 /// the interesting ticks or at a random one.
+template <class Port>
 void run_model(std::uint64_t operations, std::size_t population, std::uint64_t seed) {
   RandomChoices choices(seed);
   const std::vector<Tick> starts = start_ticks();
@@ -24,7 +23,7 @@ void run_model(std::uint64_t operations, std::size_t population, std::uint64_t s
   for (std::uint64_t part = 0; done < operations; ++part) {
     const std::size_t at = part % (starts.size() + 4);
     const Tick start = at < starts.size() ? starts[at] : choices.next() >> choices.below(64);
-    Model model(start, population, choices);
+    WheelModel<Port, RandomChoices> model(start, population, choices);
     while (model.operations() < kPart) {
       ASSERT_TRUE(model.step()) << model.failure() << ", start " << start << ", operation "
                                 << done + model.operations();
@@ -36,12 +35,20 @@ void run_model(std::uint64_t operations, std::size_t population, std::uint64_t s
 }
 
 TEST(TimingWheelTM1, FiresTheSameEntriesInTheSameAdvanceAsAMultimap) {
-  run_model(scaled(200'000), 40, seed());
+  run_model<CorePort>(scaled(200'000), 40, seed());
 }
 
 TEST(TimingWheelTM1, FiresTheSameEntriesWithFewAndWithManyLive) {
-  run_model(scaled(20'000), 2, seed() + 1);
-  run_model(scaled(20'000), 400, seed() + 2);
+  run_model<CorePort>(scaled(20'000), 2, seed() + 1);
+  run_model<CorePort>(scaled(20'000), 400, seed() + 2);
+}
+
+TEST(TimingWheelTM1, FiresTheSameEntriesOnEveryTickSize) {
+  run_model<InstantPort<1'000>>(scaled(10'000), 40, seed() + 3);
+  run_model<InstantPort<100'000>>(scaled(10'000), 40, seed() + 4);
+  run_model<InstantPort<1'000'000>>(scaled(10'000), 40, seed() + 5);
+  run_model<InstantPort<7'000'003>>(scaled(10'000), 40, seed() + 6);
+  run_model<InstantPort<1'000'000'000>>(scaled(10'000), 40, seed() + 7);
 }
 
 }  // namespace

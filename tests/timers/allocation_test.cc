@@ -1,0 +1,98 @@
+#include <cstddef>
+#include <cstdlib>
+#include <deque>
+#include <new>
+
+#include <gtest/gtest.h>
+#include <pinion/test/seed.h>
+#include <pinion/timers/periodic_timer.h>
+#include <pinion/timers/wheel_core.h>
+
+#include "choices.h"
+#include "probe.h"
+
+/// Counts what this program allocates: operator new is replaced here, and the calls that the
+/// library makes to malloc and its kin come through the linker's --wrap.
+
+namespace {
+std::size_t allocations = 0;
+}  // namespace
+
+extern "C" {
+void* __real_malloc(std::size_t size);
+void* __real_calloc(std::size_t count, std::size_t size);
+void* __real_realloc(void* old, std::size_t size);
+void* __wrap_malloc(std::size_t size);
+void* __wrap_calloc(std::size_t count, std::size_t size);
+void* __wrap_realloc(void* old, std::size_t size);
+
+void* __wrap_malloc(std::size_t size) {
+  ++allocations;
+  return __real_malloc(size);
+}
+void* __wrap_calloc(std::size_t count, std::size_t size) {
+  ++allocations;
+  return __real_calloc(count, size);
+}
+void* __wrap_realloc(void* old, std::size_t size) {
+  ++allocations;
+  return __real_realloc(old, size);
+}
+}
+
+void* operator new(std::size_t size) {
+  void* const memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace pinion::test {
+namespace {
+
+TEST(TimingWheel, ArmExtendCancelAndAdvanceNeverAllocate) {
+  RandomChoices choices(seed());
+  WheelCore wheel(choices.next() >> 20);
+  std::deque<Probe> probes = make_probes(wheel, 5000);
+  const std::size_t before = allocations;
+  ASSERT_GT(before, 0U) << "the counter counts";
+  for (int round = 0; round < 200'000; ++round) {
+    Probe& probe = probes[choices.below(probes.size())];
+    const Tick deadline = wheel.now() + any_magnitude(choices, 40);
+    switch (choices.below(4)) {
+      case 0:
+        wheel.arm(probe, deadline);
+        break;
+      case 1:
+        wheel.extend(probe, deadline);
+        break;
+      case 2:
+        wheel.cancel(probe);
+        break;
+      default:
+        wheel.advance(wheel.now() + any_magnitude(choices, choices.below(8) == 0 ? 36 : 8));
+    }
+    static_cast<void>(wheel.next_expiry());
+  }
+  EXPECT_EQ(allocations, before);
+  EXPECT_GT(wheel.stats().fired, 0U);
+}
+
+TEST(PeriodicTimer, NeverAllocates) {
+  TimingWheel wheel(Instant{});
+  PeriodicTimer timer([](PeriodicTimer&) {});
+  const std::size_t before = allocations;
+  timer.start(wheel, Instant{}, std::chrono::milliseconds(3), Missed::replay);
+  for (int tick = 0; tick < 10'000; ++tick) {
+    wheel.advance(Instant{std::chrono::milliseconds(tick * 7)});
+  }
+  EXPECT_EQ(allocations, before);
+}
+
+}  // namespace
+}  // namespace pinion::test

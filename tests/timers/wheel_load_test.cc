@@ -1,0 +1,266 @@
+#include <algorithm>
+#include <array>
+#include <deque>
+
+#include <gtest/gtest.h>
+#include <pinion/test/seed.h>
+#include <pinion/timers/wheel_core.h>
+
+#include "choices.h"
+#include "probe.h"
+
+/// Large populations: how much one advance() does, counted in entries, and what is left afterwards.
+
+namespace pinion::test {
+namespace {
+
+constexpr std::size_t kMillion = 1'000'000;
+
+/// The most entries that one advance() of a step touches while `ticks` pass, one by one.
+std::uint64_t most_touched(WheelCore& wheel, Tick ticks) {
+  std::uint64_t most = 0;
+  for (Tick tick = 0; tick < ticks; ++tick) {
+    const std::uint64_t before = wheel.stats().moved;
+    const std::size_t fired = wheel.advance(wheel.now() + 1);
+    most = std::max(most, wheel.stats().moved - before + fired);
+  }
+  return most;
+}
+
+TEST(TimingWheelTM9, AMillionTimersOverAMinuteInStepsOfATickAreBoundedWorkEach) {
+  RandomChoices choices(seed());
+  WheelCore wheel(choices.next() >> 20);
+  std::deque<Probe> probes = make_probes(wheel, kMillion);
+  for (Probe& probe : probes) wheel.arm(probe, wheel.now() + 1 + choices.below(60'000));
+  // Per tick 17 fire. A slot of level 1 holds 1,067 and comes up at once; one of level 2 holds
+  // 68,267 and is spread over 64 ticks: at most 1/50 of the last one, 1,365, in each.
+  constexpr std::uint64_t kBound = kMillion / 300;
+  EXPECT_LT(most_touched(wheel, 60'001), kBound);
+  EXPECT_EQ(wheel.armed_count(), 0U);
+  EXPECT_GT(wheel.stats().early_moved, kMillion / 2);
+  EXPECT_LT(wheel.stats().moved, 3 * kMillion);
+  EXPECT_EQ(wheel.stats().worst_lateness, 0U);
+}
+
+/// The same with a population that renews itself, as a server's does.
+TEST(TimingWheelTM9, WorkIsBoundedInASteadyStateToo) {
+  struct Renewed : TimerEntry {
+    Renewed(WheelCore& its_wheel, RandomChoices& its_choices)
+        : TimerEntry(&Renewed::on_fire), wheel(its_wheel), choices(its_choices) {}
+    static void on_fire(TimerEntry& entry) {
+      auto& renewed = static_cast<Renewed&>(entry);
+      renewed.wheel.arm(entry, renewed.wheel.now() + 1 + renewed.choices.below(60'000));
+    }
+    WheelCore& wheel;
+    RandomChoices& choices;
+  };
+  RandomChoices choices(seed());
+  WheelCore wheel(choices.next() >> 20);
+  constexpr std::size_t kLive = 100'000;
+  std::deque<Renewed> entries;
+  for (std::size_t made = 0; made < kLive; ++made) {
+    wheel.arm(entries.emplace_back(wheel, choices), wheel.now() + 1 + choices.below(60'000));
+  }
+  EXPECT_LT(most_touched(wheel, 30'000), kLive / 200);
+  EXPECT_EQ(wheel.check(), "");
+}
+
+/// A herd on one tick, a budget, and a few timers on the ticks around it: each call is bounded in
+/// callbacks and in moved entries, nothing fires out of order, and the loop gets its turn between.
+TEST(TimingWheelTM9, AMillionOnOneTickFireWithinABudgetAndInOrder) {
+  WheelCore wheel(12'345);
+  const Tick herd_tick = 12'345 + 70'000;
+  struct Member : TimerEntry {
+    explicit Member(Tick& its_last) : TimerEntry(&Member::on_fire), last(its_last) {}
+    static void on_fire(TimerEntry& entry) {
+      Tick& last = static_cast<Member&>(entry).last;
+      EXPECT_LE(last, entry.deadline());
+      last = entry.deadline();
+    }
+    Tick& last;
+  };
+  Tick last = 0;
+  std::deque<Member> herd;
+  for (std::size_t made = 0; made < kMillion; ++made) {
+    wheel.arm(herd.emplace_back(last), herd_tick + (made % 1000 == 0 ? made / 1000 % 7 : 0));
+  }
+  constexpr std::size_t kBudget = 1000;
+  // At most so many by the budget, and the quota of the early cascade for up to 64 ticks at once.
+  const std::uint64_t bound = WheelCore::kMovesPerBudget * kBudget + (kMillion / 800 + 32) * 2;
+  std::size_t fired = 0;
+  std::size_t calls = 0;
+  for (Tick now = 12'345; fired < kMillion; ++calls) {
+    if (wheel.next_expiry() > now) ++now;  // otherwise the loop comes back at once
+    const std::uint64_t before = wheel.stats().moved;
+    const std::size_t these = wheel.advance(now, kBudget);
+    ASSERT_LE(these, kBudget);
+    ASSERT_LE(wheel.stats().moved - before, bound) << "at " << now;
+    fired += these;
+    ASSERT_LE(wheel.now(), now);
+    ASSERT_LT(calls, 100'000U);
+  }
+  EXPECT_GE(wheel.stats().budget_hits, kMillion / kBudget - 10);
+  EXPECT_EQ(wheel.armed_count(), 0U);
+}
+
+/// The same with the budget of a slow loop and entries that are cancelled, extended and armed while
+/// a cascade is half done; check() sees the open event.
+TEST(TimingWheelTM9, ACascadeThatTheBudgetCutsInTwoLosesNothing) {
+  RandomChoices choices(seed());
+  for (const Tick start : {Tick{0}, Tick{64 * 64 * 64 - 1}, (Tick{1} << 36) + 63}) {
+    WheelCore wheel(start);
+    const Tick boundary = (start / 4096 + 3) * 4096;
+    std::deque<Probe> probes = make_probes(wheel, 30'000);
+    for (Probe& probe : probes) {
+      probe.wanted = boundary + choices.below(3) * 32;
+      wheel.arm(probe, probe.wanted);
+    }
+    const Tick target = boundary + 200;
+    std::size_t fired = 0;
+    for (int calls = 0; wheel.now() < target; ++calls) {
+      ASSERT_LT(calls, 5000);
+      fired += wheel.advance(target, 100);
+      ASSERT_EQ(calls % 8 == 0 ? wheel.check() : "", "");
+      for (int touched = 0; touched < 5; ++touched) {
+        Probe& probe = probes[choices.below(probes.size())];
+        if (!probe.armed()) continue;
+        switch (choices.below(3)) {
+          case 0:
+            probe.wanted = target + 1 + choices.below(5000);
+            wheel.extend(probe, probe.wanted);
+            break;
+          case 1:
+            probe.wanted = wheel.now() + 1 + choices.below(100);
+            wheel.arm(probe, probe.wanted);
+            break;
+          default:
+            wheel.cancel(probe);
+            probe.wanted = 0;
+        }
+      }
+    }
+    fired += wheel.advance(target + 6000);
+    std::size_t expected = 0;
+    for (const Probe& probe : probes) {
+      ASSERT_EQ(probe.fired, probe.wanted != 0 ? 1U : 0U);
+      ASSERT_GE(probe.fired_at, probe.wanted);
+      expected += probe.fired;
+    }
+    ASSERT_EQ(fired, expected);
+    ASSERT_EQ(wheel.check(), "");
+  }
+}
+
+/// All of a large overflow population enters at the same watermark: a bit per advance.
+TEST(TimingWheelTM9, TheScanOfTheOverflowListsIsSpread) {
+  constexpr Tick kGrain = Tick{1} << 24;
+  constexpr std::size_t kLive = 100'000;
+  WheelCore wheel(0);
+  std::deque<Probe> probes = make_probes(wheel, kLive);
+  for (std::size_t index = 0; index < kLive; ++index) {
+    wheel.arm(probes[index], WheelCore::kSpan + 1 + index);
+  }
+  wheel.advance(kGrain - 1);
+  EXPECT_EQ(wheel.stats().moved, 0U);
+  EXPECT_LT(most_touched(wheel, 2000), kLive / 400);
+  EXPECT_EQ(wheel.stats().moved, kLive) << "through long before it is forced";
+  EXPECT_EQ(wheel.check(), "");
+  EXPECT_EQ(wheel.advance(WheelCore::kSpan + kLive), kLive);
+}
+
+TEST(TimingWheelTM10, TenMillionArmedAndCancelledLeaveNothingBehind) {
+  constexpr std::size_t kPerTick = 1000;
+  constexpr std::size_t kLive = 50 * kPerTick;
+  WheelCore wheel(777);
+  std::deque<Probe> probes = make_probes(wheel, kLive);
+  std::size_t next = 0;
+  for (int tick = 0; tick < 10'000; ++tick) {
+    for (std::size_t count = 0; count < kPerTick; ++count, next = (next + 1) % kLive) {
+      wheel.cancel(probes[next]);
+      wheel.arm(probes[next], wheel.now() + 60'000);
+    }
+    wheel.advance(wheel.now() + 1);
+  }
+  for (Probe& probe : probes) wheel.cancel(probe);
+  EXPECT_EQ(wheel.armed_count(), 0U);
+  EXPECT_EQ(wheel.next_expiry(), kNeverTick);
+  EXPECT_EQ(wheel.check(), "");
+  const std::uint64_t events = wheel.stats().events;
+  for (int tick = 0; tick < 100'000; ++tick) wheel.advance(wheel.now() + 1);
+  EXPECT_EQ(wheel.stats().events, events) << "no wake-up follows";
+  EXPECT_EQ(wheel.stats().fired, 0U);
+}
+
+/// What is done to the entry, at which tick before its slot of level 2 comes up.
+struct Change {
+  enum class Kind { later, earlier, cancel } kind;
+  int ticks_before;
+};
+
+/// The entry stands in the level-2 slot at `boundary`, among enough others that the early cascade
+/// does not finish at once.
+void change_around_early_cascade(Tick start, std::array<Change, 3> changes) {
+  WheelCore wheel(start);
+  const Tick boundary = (start / 4096 + 2) * 4096;
+  std::deque<Probe> others = make_probes(wheel, 3000);
+  for (std::size_t index = 0; index < others.size(); ++index) {
+    wheel.arm(others[index], boundary + index % 4000);
+  }
+  Probe probe(wheel);
+  Tick wanted = boundary + 1000;
+  wheel.arm(probe, wanted);
+  bool armed = true;
+  for (const Change& change : changes) {
+    const Tick at = boundary + 1 - static_cast<Tick>(change.ticks_before);
+    for (Tick now = wheel.now() + 1; now <= at; ++now) wheel.advance(now);
+    const Tick others_first = boundary;
+    switch (change.kind) {
+      case Change::Kind::later:
+        wanted += 7000;
+        wheel.extend(probe, wanted);
+        armed = true;
+        break;
+      case Change::Kind::earlier:
+        wanted = std::min(boundary + 80, wanted - 1);  // after the last change
+        wheel.extend(probe, wanted);
+        armed = true;
+        break;
+      case Change::Kind::cancel:
+        ASSERT_EQ(wheel.cancel(probe), armed);
+        armed = false;
+        break;
+    }
+    ASSERT_EQ(wheel.check(), "");
+    if (wheel.now() < others_first) {
+      ASSERT_LE(wheel.next_expiry(), armed ? std::min(others_first, wanted) : others_first);
+    }
+  }
+  const Tick end = boundary + 30'000;
+  for (Tick now = wheel.now() + 1; now <= end; ++now) wheel.advance(now);
+  ASSERT_EQ(probe.fired, armed ? 1U : 0U);
+  ASSERT_EQ(probe.fired_at, armed ? wanted : 0);
+  for (std::size_t index = 0; index < others.size(); ++index) {
+    ASSERT_EQ(others[index].fired_at, boundary + index % 4000) << "a bystander";
+  }
+}
+
+TEST(TimingWheelTM12, LaterEarlierAndCancelInAllOrdersAroundTheEarlyCascade) {
+  using Kind = Change::Kind;
+  RandomChoices choices(seed());
+  std::array<Kind, 3> kinds{Kind::later, Kind::earlier, Kind::cancel};
+  std::sort(kinds.begin(), kinds.end());
+  do {
+    for (int round = 0; round < 6; ++round) {
+      std::array<int, 3> when{};
+      for (int& ticks : when) ticks = static_cast<int>(choices.below(70));
+      std::sort(when.rbegin(), when.rend());
+      const Tick start = choices.next() >> (4 + choices.below(40));
+      ASSERT_NO_FATAL_FAILURE(change_around_early_cascade(
+          start, {Change{kinds[0], when[0]}, {kinds[1], when[1]}, {kinds[2], when[2]}}))
+          << "start " << start << " when " << when[0] << ' ' << when[1] << ' ' << when[2];
+    }
+  } while (std::next_permutation(kinds.begin(), kinds.end()));
+}
+
+}  // namespace
+}  // namespace pinion::test
