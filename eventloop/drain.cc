@@ -83,6 +83,7 @@ bool Loop::finished() noexcept {
 }
 
 void Loop::wind_down() {
+  destroy_unstarted_tasks();
   cancel_tasks();
   // A second stop() cuts it short, and so does a clock that stands still.
   const Instant begin = now_;

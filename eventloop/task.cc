@@ -97,6 +97,7 @@ TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
   context->root = root;
   context->name = name;
   context->cancel_requested = false;
+  context->started = false;
   live_tasks_.push_back(*context);
   ++stats_.tasks_live;
   ++stats_.tasks_spawned;
@@ -143,6 +144,7 @@ std::size_t Loop::run_ready() {
 void Loop::run_task(detail::PromiseBase& first) {
   detail::TaskContext& context = *first.context;
   current_task_ = &context;
+  context.started = true;
   detail::PromiseBase* promise = &first;
   for (unsigned hops = 0; promise != nullptr; ++hops) {
     if (hops == kMaxHops) {
@@ -170,6 +172,13 @@ void Loop::end_task(detail::TaskContext& context) noexcept {
 
 void Loop::cancel_tasks() noexcept {
   for (detail::TaskContext& context : live_tasks_) TaskHandle(context).cancel();
+}
+
+void Loop::destroy_unstarted_tasks() noexcept {
+  for (auto at = live_tasks_.begin(); at != live_tasks_.end();) {
+    detail::TaskContext& context = *at++;
+    if (!context.started) end_task(context);
+  }
 }
 
 void Loop::destroy_tasks() noexcept {

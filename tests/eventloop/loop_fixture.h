@@ -41,6 +41,12 @@ class ManualLoop : public ::testing::Test {
     loop->turn();
   }
 
+  /// Ends a task that works on the test's own variables, which die before the loop.
+  void finish(TaskHandle task) {
+    task.cancel();
+    while (!task.done()) loop->turn();
+  }
+
   ManualTime time{kStart};
   std::unique_ptr<Loop> loop = make_loop(time);
 };

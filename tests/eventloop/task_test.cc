@@ -128,8 +128,9 @@ TEST_F(TaskTest, ManyCallsInALoopNeedNoStackAndLeaveOthersTheirTurn) {
     while (co_await yield() == Wake::elapsed) ++out;
   };
   const TaskHandle handle = loop->spawn(caller(one, sum));
-  loop->spawn(counter(other));
+  const TaskHandle counting = loop->spawn(counter(other));
   while (!handle.done()) loop->turn();
+  finish(counting);
   EXPECT_EQ(sum, kCalls);
   EXPECT_GT(other, 1000);
 }
@@ -211,7 +212,7 @@ TEST_F(TaskTest, L4_ATaskThatYieldsForEverDelaysNoTimer) {
   time.advance(11ms);
   turns(2);  // One fires the timer, one runs the task.
   EXPECT_TRUE(fired);
-  spinning.cancel();
+  finish(spinning);
 }
 
 TEST_F(TaskTest, L6_ATimerThatRearmsItselfWithNoDelayDelaysNobody) {
@@ -237,7 +238,7 @@ TEST_F(TaskTest, L6_ATimerThatRearmsItselfWithNoDelayDelaysNobody) {
   EXPECT_LE(timer.fired, 102);  // Once per tick, never twice in a turn.
   EXPECT_GE(yields, 99);
   loop->wheel().cancel(timer);
-  counting.cancel();
+  finish(counting);
 }
 
 TEST_F(TaskTest, L7_ATimerThatDestroysItsNeighbourOfTheSameTick) {

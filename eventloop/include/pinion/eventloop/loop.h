@@ -45,7 +45,7 @@ namespace pinion {
 
 struct LoopOptions {
   IdlePolicy idle = IdlePolicy::adaptive;
-  RingOptions ring;
+  RingOptions ring = {};
 
   // What one turn does at most, per phase. At least 1.
   std::size_t message_budget = 256;
@@ -93,8 +93,8 @@ class Loop {
   /// it before setting up transports, so that they may submit. A thread has one loop at a time.
   [[nodiscard]] PINION_EXPORT Result<> adopt_thread();
 
-  /// Turns until stop() or the end of a drain; then cancels the tasks that are left and gives them
-  /// LoopOptions::wind_down to end. May be called again.
+  /// Turns until stop() or the end of a drain; then destroys the tasks that haven't started,
+  /// cancels the others and gives them LoopOptions::wind_down to end. May be called again.
   PINION_EXPORT Ending run();
 
   /// One turn without sleeping, for tests and for shutting down; returns how much was done.
@@ -220,6 +220,7 @@ class Loop {
   detail::TaskContext* take_context() noexcept;
   void end_task(detail::TaskContext& context) noexcept;
   void cancel_tasks() noexcept;
+  void destroy_unstarted_tasks() noexcept;
   void destroy_tasks() noexcept;
   void release_contexts() noexcept;
 

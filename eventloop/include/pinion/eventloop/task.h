@@ -52,6 +52,7 @@ struct TaskContext : ListNode {
   const char* name = nullptr;
   std::uint64_t generation = 0;
   bool cancel_requested = false;
+  bool started = false;
 };
 
 /// The part of every task's frame that the loop works with. It is linked while it is ready.

@@ -1,0 +1,143 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/lib/export.h>
+#include <pinion/lib/result.h>
+
+/// Lcores: threads pinned to a CPU each, each with its own clock, loop and shard of the program.
+///
+///   auto runtime = pinion::Runtime::create({.cpus = *pinion::first_cpus(2)});
+///   auto report = (*runtime)->run([](pinion::Lcore& lcore) -> pinion::Result<> {
+///     lcore.loop().spawn(serve());
+///     return {};
+///   });
+///
+/// Ownership:  the runtime owns threads, loops, and what is given to Lcore::keep(). All of it lives
+///             and dies on its lcore's thread; no loop dies before every loop has ended, so that
+///             lcores may post to each other to the end.
+/// Threading:  run() on one thread, which waits for signals meanwhile. request_drain() and
+///             request_stop() from any thread and from signal handlers.
+/// Signals:    SIGTERM and SIGINT are blocked while run() runs, and the mask is restored. The first
+///             drains every loop; the second stops them at once.
+/// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
+/// gives
+///             the first, after everything that was set up is gone. Nothing serves before every
+///             lcore is set up.
+
+namespace pinion {
+
+/// One thread of the runtime, as its set-up sees it.
+class Lcore {
+ public:
+  Lcore(const Lcore&) = delete;
+  Lcore& operator=(const Lcore&) = delete;
+
+  /// From 0 on, in the order of RuntimeOptions::cpus.
+  [[nodiscard]] unsigned index() const noexcept { return index_; }
+  [[nodiscard]] unsigned cpu() const noexcept { return cpu_; }
+  [[nodiscard]] Loop& loop() noexcept { return *loop_; }
+
+  /// Keeps an object until the loop has ended. It dies on this thread, before the loop and after
+  /// what was kept later.
+  template <class T>
+  T& keep(std::unique_ptr<T> object) {
+    T& kept = *object;
+    kept_.push_back({object.release(), [](void* pointer) { delete static_cast<T*>(pointer); }});
+    return kept;
+  }
+
+ private:
+  friend class Runtime;
+  struct Kept {
+    void* object;
+    void (*destroy)(void*);
+  };
+
+  Lcore(unsigned index, unsigned cpu) noexcept : index_(index), cpu_(cpu) {}
+  void destroy_kept() noexcept;
+
+  unsigned index_;
+  unsigned cpu_;
+  Loop* loop_ = nullptr;
+  std::vector<Kept> kept_;
+};
+
+enum class ClockChoice : std::uint8_t {
+  automatic,  ///< The CPU's counter where it can be trusted, otherwise the kernel's clock.
+  tsc,        ///< The CPU's counter, or an error.
+  monotonic,  ///< The kernel's CLOCK_MONOTONIC.
+};
+
+struct RuntimeOptions {
+  std::vector<unsigned> cpus = {};  ///< One lcore for each; see first_cpus().
+  LoopOptions loop = {};
+  ClockChoice clock = ClockChoice::automatic;
+  bool handle_signals = true;
+};
+
+struct RunReport {
+  Ending ending =
+      Ending::stopped;  ///< stopped if any loop was; otherwise drain_expired if any's did.
+  int signal = 0;       ///< The last one that was acted on; 0 when none was.
+
+  /// 0 after a drain, whether or not it expired, and after request_stop(); 128 + the signal's
+  /// number when a second signal ended it.
+  [[nodiscard]] int exit_code() const noexcept {
+    return ending == Ending::stopped && signal != 0 ? 128 + signal : 0;
+  }
+};
+
+/// The first `count` CPUs that this process may use.
+[[nodiscard]] PINION_EXPORT Result<std::vector<unsigned>> first_cpus(std::size_t count);
+
+class Runtime {
+ public:
+  /// Sets up one lcore, on its thread, whose loop is current.
+  using Setup = std::function<Result<>(Lcore&)>;
+
+  [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Runtime>> create(
+      RuntimeOptions options);
+  PINION_EXPORT ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Starts the lcores, sets each up, then runs their loops until all have ended.
+  [[nodiscard]] PINION_EXPORT Result<RunReport> run(const Setup& setup);
+
+  /// Drains every loop, or stops it; what was asked for before run() holds when the loops start.
+  PINION_EXPORT void request_drain() noexcept;
+  PINION_EXPORT void request_stop() noexcept;
+
+  [[nodiscard]] std::size_t lcore_count() const noexcept { return options_.cpus.size(); }
+
+ private:
+  struct Thread;
+  struct Start;
+  class SignalMask;
+
+  Runtime(RuntimeOptions options, int wake_fd) noexcept;
+
+  Result<> start_threads(std::vector<std::unique_ptr<Thread>>& threads, Start& start,
+                         const Setup& setup);
+  Result<> start_thread(Thread& thread);
+  static void run_thread(Thread& thread);
+  static Result<> set_up(Thread& thread, std::unique_ptr<TimeSource>& time,
+                         std::unique_ptr<Loop>& loop);
+  int supervise(std::vector<std::unique_ptr<Thread>>& threads, const Start& start, int signal_fd);
+  void wake() noexcept;
+
+  RuntimeOptions options_;
+  int wake_fd_;
+  std::atomic<bool> drain_requested_{false};
+  std::atomic<bool> stop_requested_{false};
+};
+
+}  // namespace pinion

@@ -1,0 +1,351 @@
+#include <pinion/eventloop/runtime.h>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include <pinion/lib/log.h>
+#include <pinion/timers/time_source.h>
+
+namespace pinion {
+namespace {
+
+constexpr std::size_t kMaxLcores = CPU_SETSIZE;
+
+Result<cpu_set_t> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) {
+    return tl::unexpected(errno_error(errno, "cannot read which CPUs this process may use"));
+  }
+  return set;
+}
+
+std::string to_list(const cpu_set_t& set) {
+  std::string list;
+  for (std::size_t cpu = 0; cpu < kMaxLcores; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    std::size_t last = cpu;
+    while (last + 1 < kMaxLcores && CPU_ISSET(last + 1, &set)) ++last;
+    list += fmt::format("{}{}", list.empty() ? "" : ",", cpu);
+    if (last > cpu) list += fmt::format("-{}", last);
+    cpu = last;
+  }
+  return list;
+}
+
+Result<> check_cpus(const std::vector<unsigned>& cpus) {
+  const Result<cpu_set_t> allowed = allowed_cpus();
+  if (!allowed) return tl::unexpected(allowed.error());
+  if (cpus.empty()) {
+    return fail(ErrorCode::invalid_argument, "no CPU given for any lcore",
+                fmt::format("choose from {}", to_list(*allowed)));
+  }
+  for (auto cpu = cpus.begin(); cpu != cpus.end(); ++cpu) {
+    if (*cpu >= kMaxLcores || !CPU_ISSET(*cpu, &*allowed)) {
+      return fail(
+          ErrorCode::invalid_argument, fmt::format("this process may not use CPU {}", *cpu),
+          fmt::format("choose from {}, or widen the set with taskset or the cgroup's cpuset",
+                      to_list(*allowed)));
+    }
+    if (std::find(cpus.begin(), cpu, *cpu) != cpu) {
+      return fail(ErrorCode::invalid_argument, fmt::format("two lcores on CPU {}", *cpu),
+                  "give each lcore a CPU of its own");
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<TimeSource>> make_clock(ClockChoice choice) {
+  if (choice != ClockChoice::monotonic) {
+    Result<TscTime> tsc = TscTime::create();
+    if (tsc) return std::make_unique<TscTime>(*tsc);
+    if (choice == ClockChoice::tsc) return tl::unexpected(tsc.error());
+  }
+  return std::make_unique<MonotonicTime>();
+}
+
+}  // namespace
+
+/// What the threads wait for together.
+struct Runtime::Start {
+  enum class Verdict : std::uint8_t { open, go, give_up };
+
+  void wait_for_verdict(std::size_t expected) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return set_up == expected; });
+  }
+  Verdict arrive_and_wait() {
+    std::unique_lock lock(mutex);
+    ++set_up;
+    changed.notify_all();
+    changed.wait(lock, [&] { return verdict != Verdict::open; });
+    return verdict;
+  }
+  void decide(Verdict decision) {
+    const std::scoped_lock lock(mutex);
+    verdict = decision;
+    changed.notify_all();
+  }
+  void wait_for_release() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return released; });
+  }
+  void release() {
+    const std::scoped_lock lock(mutex);
+    released = true;
+    changed.notify_all();
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t set_up = 0;
+  Verdict verdict = Verdict::open;
+  bool released = false;
+  std::atomic<std::size_t> ended{0};
+};
+
+struct Runtime::Thread {
+  Thread(Runtime& owner, Start& together, const Setup& how, unsigned index, unsigned cpu)
+      : runtime(owner), start(together), setup(how), lcore(index, cpu) {}
+
+  Runtime& runtime;
+  Start& start;
+  const Setup& setup;
+  Lcore lcore;
+  pthread_t handle{};
+  std::optional<Error> error;  // Set before the thread arrives.
+  Ending ending = Ending::stopped;
+};
+
+/// Blocks signals on this thread and restores the mask in the end.
+class Runtime::SignalMask {
+ public:
+  SignalMask() noexcept { pthread_sigmask(SIG_SETMASK, nullptr, &before_); }
+  SignalMask(const SignalMask&) = delete;
+  SignalMask& operator=(const SignalMask&) = delete;
+  ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+  /// Whatever arrives from outside, for the threads that are started meanwhile. What a thread does
+  /// itself (a wild pointer) still ends the process.
+  void block_for_new_threads() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) {
+      sigdelset(&all, signal);
+    }
+    pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  }
+
+  /// Those that drain, on top of what was blocked before.
+  void block_only(const sigset_t& drain) noexcept {
+    // In one step: one that is pending must not slip through in between.
+    sigset_t mask;
+    sigorset(&mask, &before_, &drain);
+    pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  }
+
+ private:
+  sigset_t before_{};
+};
+
+void Lcore::destroy_kept() noexcept {
+  while (!kept_.empty()) {
+    const Kept last = kept_.back();
+    kept_.pop_back();
+    last.destroy(last.object);
+  }
+}
+
+Result<std::vector<unsigned>> first_cpus(std::size_t count) {
+  const Result<cpu_set_t> allowed = allowed_cpus();
+  if (!allowed) return tl::unexpected(allowed.error());
+  std::vector<unsigned> cpus;
+  for (unsigned cpu = 0; cpu < kMaxLcores && cpus.size() < count; ++cpu) {
+    if (CPU_ISSET(cpu, &*allowed)) cpus.push_back(cpu);
+  }
+  if (cpus.size() == count && count > 0) return cpus;
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} lcores asked for, {} CPUs to run them on", count, cpus.size()),
+              fmt::format("choose 1 to {} lcores", CPU_COUNT(&*allowed)));
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::create(RuntimeOptions options) {
+  if (Result<> checked = check_cpus(options.cpus); !checked) {
+    return tl::unexpected(std::move(checked.error()));
+  }
+  const int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (wake_fd < 0) {
+    return tl::unexpected(errno_error(errno, "no descriptor for the runtime", "ulimit -n 65536"));
+  }
+  return std::unique_ptr<Runtime>(new Runtime(std::move(options), wake_fd));
+}
+
+Runtime::Runtime(RuntimeOptions options, int wake_fd) noexcept
+    : options_(std::move(options)), wake_fd_(wake_fd) {}
+
+Runtime::~Runtime() {
+  close(wake_fd_);
+}
+
+void Runtime::request_drain() noexcept {
+  drain_requested_.store(true, std::memory_order_release);
+  wake();
+}
+
+void Runtime::request_stop() noexcept {
+  stop_requested_.store(true, std::memory_order_release);
+  wake();
+}
+
+void Runtime::wake() noexcept {
+  const std::uint64_t one = 1;
+  // It fails only when the counter is full, and then run() is awake.
+  static_cast<void>(!write(wake_fd_, &one, sizeof(one)));
+}
+
+Result<RunReport> Runtime::run(const Setup& setup) {
+  sigset_t drain_signals;
+  sigemptyset(&drain_signals);
+  if (options_.handle_signals) {
+    sigaddset(&drain_signals, SIGTERM);
+    sigaddset(&drain_signals, SIGINT);
+  }
+  const int signal_fd = signalfd(-1, &drain_signals, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (signal_fd < 0) {
+    return tl::unexpected(errno_error(errno, "no descriptor for signals", "ulimit -n 65536"));
+  }
+  SignalMask mask;
+  mask.block_for_new_threads();
+  Start start;
+  std::vector<std::unique_ptr<Thread>> threads;
+  Result<> started = start_threads(threads, start, setup);
+  mask.block_only(drain_signals);
+
+  RunReport report{.ending = Ending::drained, .signal = 0};
+  start.decide(started ? Start::Verdict::go : Start::Verdict::give_up);
+  if (started) report.signal = supervise(threads, start, signal_fd);
+  start.release();
+  for (const auto& thread : threads) {
+    pthread_join(thread->handle, nullptr);
+    if (thread->ending == Ending::stopped) report.ending = Ending::stopped;
+    if (thread->ending == Ending::drain_expired && report.ending == Ending::drained) {
+      report.ending = Ending::drain_expired;
+    }
+  }
+  close(signal_fd);
+  if (!started) return tl::unexpected(std::move(started.error()));
+  return report;
+}
+
+/// Starts and sets up all lcores. `threads` holds those that were started, whatever happened.
+Result<> Runtime::start_threads(std::vector<std::unique_ptr<Thread>>& threads, Start& start,
+                                const Setup& setup) {
+  Result<> result;
+  for (unsigned index = 0; index < options_.cpus.size() && result; ++index) {
+    auto thread = std::make_unique<Thread>(*this, start, setup, index, options_.cpus[index]);
+    result = start_thread(*thread);
+    if (result) threads.push_back(std::move(thread));
+  }
+  start.wait_for_verdict(threads.size());
+  for (const auto& thread : threads) {
+    if (thread->error && result) result = tl::unexpected(std::move(*thread->error));
+  }
+  return result;
+}
+
+Result<> Runtime::start_thread(Thread& thread) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET(thread.lcore.cpu(), &cpus);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  int error = pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
+  if (error == 0) {
+    error = pthread_create(
+        &thread.handle, &attributes,
+        [](void* argument) -> void* {
+          run_thread(*static_cast<Thread*>(argument));
+          return nullptr;
+        },
+        &thread);
+  }
+  pthread_attr_destroy(&attributes);
+  if (error == 0) return {};
+  return tl::unexpected(errno_error(
+      error, fmt::format("cannot start a thread on CPU {}", thread.lcore.cpu()), "ulimit -u"));
+}
+
+void Runtime::run_thread(Thread& thread) {
+  const std::string name = fmt::format("pinion-{}", thread.lcore.index());
+  pthread_setname_np(pthread_self(), name.c_str());
+  std::unique_ptr<TimeSource> time;
+  std::unique_ptr<Loop> loop;
+  if (Result<> ready = set_up(thread, time, loop); !ready) thread.error = ready.error();
+  if (thread.start.arrive_and_wait() == Start::Verdict::go) {
+    thread.ending = loop->run();
+    thread.start.ended.fetch_add(1, std::memory_order_release);
+    thread.runtime.wake();
+    // Other lcores may still post to this loop.
+    thread.start.wait_for_release();
+  }
+  thread.lcore.destroy_kept();
+}
+
+Result<> Runtime::set_up(Thread& thread, std::unique_ptr<TimeSource>& time,
+                         std::unique_ptr<Loop>& loop) {
+  const RuntimeOptions& options = thread.runtime.options_;
+  Result<std::unique_ptr<TimeSource>> clock = make_clock(options.clock);
+  if (!clock) return tl::unexpected(std::move(clock.error()));
+  time = std::move(*clock);
+  Result<std::unique_ptr<Loop>> created = Loop::create(options.loop, *time);
+  if (!created) return tl::unexpected(std::move(created.error()));
+  loop = std::move(*created);
+  thread.lcore.loop_ = loop.get();
+  if (Result<> adopted = loop->adopt_thread(); !adopted) return adopted;
+  return thread.setup(thread.lcore);
+}
+
+/// Hands signals and requests on to the loops until all have ended. Returns the last signal.
+int Runtime::supervise(std::vector<std::unique_ptr<Thread>>& threads, const Start& start,
+                       int signal_fd) {
+  int last_signal = 0;
+  bool draining = false;
+  const auto drain = [&] {
+    draining = true;
+    for (const auto& thread : threads) thread->lcore.loop().request_drain();
+  };
+  const auto stop = [&] {
+    for (const auto& thread : threads) thread->lcore.loop().stop();
+  };
+  while (start.ended.load(std::memory_order_acquire) < threads.size()) {
+    if (drain_requested_.exchange(false, std::memory_order_acquire)) drain();
+    if (stop_requested_.exchange(false, std::memory_order_acquire)) stop();
+    std::array<pollfd, 2> waits = {{{signal_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}}};
+    ::poll(waits.data(), waits.size(), -1);
+    std::uint64_t count = 0;
+    static_cast<void>(!read(wake_fd_, &count, sizeof(count)));
+    signalfd_siginfo info{};
+    if (read(signal_fd, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
+    last_signal = static_cast<int>(info.ssi_signo);
+    log_info("SIG{}: {}", sigabbrev_np(last_signal),
+             draining ? "stopping now" : "draining; a second signal stops at once");
+    draining ? stop() : drain();
+  }
+  return last_signal;
+}
+
+}  // namespace pinion

@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+#include <liburing.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <pinion/eventloop/ring.h>
+
+#include "ring_wait.h"
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::unique_ptr<Ring> make_ring(RingOptions options = {}) {
+  auto ring = Ring::create(options);
+  if (!ring) {
+    ADD_FAILURE() << to_string(ring.error());
+    std::abort();
+  }
+  return std::move(*ring);
+}
+
+struct Counting : Completion {
+  Counting() : Completion(&on_done) {}
+  static void on_done(Completion& self, std::int32_t result, std::uint32_t) noexcept {
+    Counting& counting = static_cast<Counting&>(self);
+    ++counting.count;
+    counting.last_result = result;
+  }
+  int count = 0;
+  int last_result = 0;
+};
+
+void queue_nop(Ring& ring, Completion& completion) {
+  io_uring_prep_nop(&ring.get_sqe(completion));
+}
+
+TEST(Ring, DeliversOneCompletionPerOperation) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  Counting counting;
+  queue_nop(*ring, counting);
+  queue_nop(*ring, counting);
+  EXPECT_EQ(counting.in_flight(), 2U);
+  EXPECT_FALSE(ring->ready());
+  ring->submit();
+  EXPECT_TRUE(ring->ready());
+  EXPECT_EQ(ring->poll(100), 2U);
+  EXPECT_EQ(counting.count, 2);
+  EXPECT_EQ(counting.in_flight(), 0U);
+  EXPECT_EQ(ring->in_flight(), 0U);
+}
+
+TEST(Ring, MoreOperationsThanTheQueueHoldsAreSubmittedOnTheWay) {
+  const auto ring = make_ring({.submission_entries = 4, .completion_entries = 8});
+  ASSERT_TRUE(ring->enable());
+  Counting counting;
+  for (int i = 0; i < 100; ++i) queue_nop(*ring, counting);
+  ring->submit();
+  while (ring->in_flight() > 0) ring->poll(7);
+  EXPECT_EQ(counting.count, 100);
+}
+
+TEST(Ring, L16_ASmallCompletionQueueLosesNothing) {
+  const auto ring = make_ring({.submission_entries = 16, .completion_entries = 16});
+  ASSERT_TRUE(ring->enable());
+  std::vector<Counting> completions(1000);
+  for (Counting& completion : completions) queue_nop(*ring, completion);
+  ring->submit();
+  for (int i = 0; i < 1000 && ring->in_flight() > 0; ++i) ring->poll(100);
+  for (const Counting& completion : completions) ASSERT_EQ(completion.count, 1);
+  EXPECT_GT(ring->stats().overflows, 0U);
+  EXPECT_FALSE(ring->ready());
+}
+
+TEST(Ring, AnIdlePollMakesNoSystemCall) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  Counting counting;
+  std::array<std::byte, 16> buffer;
+  io_uring_prep_read(&ring->get_sqe(counting), pair.ends[0], buffer.data(), buffer.size(), 0);
+  ring->submit();
+  const std::uint64_t before = ring->stats().enters;
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(ring->poll(64), 0U);
+  EXPECT_EQ(ring->stats().enters, before);
+  ASSERT_EQ(write(pair.ends[1], "x", 1), 1);
+  EXPECT_EQ(ring->poll(64), 1U);
+  EXPECT_EQ(ring->stats().enters, before + 1);
+  EXPECT_EQ(counting.last_result, 1);
+}
+
+TEST(Ring, CancelEndsEveryOperationOfACompletionAndNoOther) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  Counting cancelled;
+  Counting other;
+  std::array<std::byte, 16> buffer;
+  const auto read = [&](Counting& completion) {
+    io_uring_prep_read(&ring->get_sqe(completion), pair.ends[0], buffer.data(), 16, 0);
+  };
+  read(cancelled);
+  read(other);
+  read(cancelled);
+  ring->cancel(cancelled);
+  ring->submit();
+  while (cancelled.in_flight() > 0) ring->poll(64);
+  EXPECT_EQ(cancelled.count, 2);
+  EXPECT_EQ(cancelled.last_result, -ECANCELED);
+  EXPECT_EQ(other.count, 0);
+  ring->cancel(cancelled);  // Nothing left to cancel.
+  EXPECT_TRUE(ring->quiesce(1s));
+  EXPECT_EQ(other.last_result, -ECANCELED);
+}
+
+TEST(Ring, AHandlerMayTakeEntriesAndDestroyItsCompletion) {
+  struct Chain : Completion {
+    Chain(Ring& owner, int& total) : Completion(&on_done), ring(owner), count(total) {}
+    static void on_done(Completion& completion, std::int32_t, std::uint32_t) noexcept {
+      Chain& self = static_cast<Chain&>(completion);
+      if (++self.count < 100) queue_nop(self.ring, *new Chain(self.ring, self.count));
+      delete &self;
+    }
+    Ring& ring;
+    int& count;
+  };
+  const auto ring = make_ring({.submission_entries = 1, .completion_entries = 2});
+  ASSERT_TRUE(ring->enable());
+  int count = 0;
+  queue_nop(*ring, *new Chain(*ring, count));
+  while (ring->in_flight() > 0) {
+    ring->submit();
+    ring->poll(64);
+  }
+  EXPECT_EQ(count, 100);
+}
+
+TEST(Ring, MayBeFilledOnOneThreadAndRunOnAnother) {
+  const auto ring = make_ring();
+  Counting counting;
+  queue_nop(*ring, counting);
+  ring->submit();
+  std::thread([&] {
+    ASSERT_TRUE(ring->enable());
+    ring->submit();
+    while (ring->in_flight() > 0) ring->poll(64);
+  }).join();
+  EXPECT_EQ(counting.count, 1);
+}
+
+TEST(Ring, ADoorbellForAClosedRingIsRefused) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  const int closed = dup(0);
+  close(closed);
+  EXPECT_FALSE(ring->ring_doorbell(closed));
+  EXPECT_FALSE(ring->ring_doorbell(make_ring()->fd()));
+  while (ring->poll(64) > 0) {
+  }
+}
+
+TEST(Ring, OptionsOutOfRangeAreRefusedWithTheRange) {
+  const auto refused = Ring::create({.submission_entries = 0, .completion_entries = 16});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(refused.error().hint, "choose 1 to 32768");
+  EXPECT_FALSE(Ring::create({.submission_entries = 64, .completion_entries = 32}));
+  EXPECT_FALSE(Ring::create({.submission_entries = 64, .completion_entries = 1U << 20}));
+}
+
+// In a child process, since a filter can't be taken off again. Its exit code tells what happened.
+int create_under_filter(int error) {
+  std::array<sock_filter, 4> program = {{
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  }};
+  const sock_fprog filter{.len = program.size(), .filter = program.data()};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 2;
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) return 3;
+  const auto ring = Ring::create({});
+  if (ring) return 4;
+  std::fputs((to_string(ring.error()) + "\n").c_str(), stderr);
+  return 0;
+}
+
+TEST(RingDeathTest, WhereSeccompBlocksItTheErrorSaysHowToAllowIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(create_under_filter(EPERM)), ::testing::ExitedWithCode(0),
+              "error: io_uring is blocked.*seccomp.*\n.*fix: .*io_uring_setup");
+  EXPECT_EXIT(_exit(create_under_filter(ENOSYS)), ::testing::ExitedWithCode(0),
+              "error: this kernel .* lacks io_uring\n.*fix: run Linux 6.1 or newer");
+}
+
+}  // namespace
+}  // namespace pinion

@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include <pinion/eventloop/runtime.h>
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::size_t usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  return static_cast<std::size_t>(CPU_COUNT(&set));
+}
+
+std::unique_ptr<Runtime> make_runtime(std::size_t lcores, RuntimeOptions options = {}) {
+  options.cpus = *first_cpus(lcores);
+  auto runtime = Runtime::create(std::move(options));
+  if (!runtime) {
+    ADD_FAILURE() << to_string(runtime.error());
+    std::abort();
+  }
+  return std::move(*runtime);
+}
+
+RunReport run(Runtime& runtime, const Runtime::Setup& setup) {
+  const Result<RunReport> report = runtime.run(setup);
+  if (!report) {
+    ADD_FAILURE() << to_string(report.error());
+    return {};
+  }
+  return *report;
+}
+
+/// A connection-like thing that takes its time, or never ends.
+struct Lingering : Drainable {
+  void on_drain() override { ++drains; }
+  void on_drain_expired() override { expired = true; }
+  [[nodiscard]] bool drained() const override { return expired; }
+  int drains = 0;
+  bool expired = false;
+};
+
+TEST(Runtime, RunsEachLcorePinnedToItsCpuWithItsLoopCurrent) {
+  const std::size_t count = std::min<std::size_t>(usable_cpus(), 4);
+  const auto runtime = make_runtime(count);
+  std::vector<std::atomic<int>> seen(count);
+  const RunReport report = run(*runtime, [&](Lcore& lcore) -> Result<> {
+    EXPECT_EQ(&Loop::current(), &lcore.loop());
+    EXPECT_EQ(sched_getcpu(), static_cast<int>(lcore.cpu()));
+    ++seen[lcore.index()];
+    lcore.loop().stop();
+    return {};
+  });
+  EXPECT_EQ(report.ending, Ending::stopped);
+  EXPECT_EQ(report.exit_code(), 0);
+  for (const auto& times : seen) EXPECT_EQ(times, 1);
+}
+
+TEST(Runtime, NothingServesWhenOneSetUpFailsAndItsErrorComesBack) {
+  const std::size_t count = std::min<std::size_t>(usable_cpus(), 2);
+  const auto runtime = make_runtime(count);
+  std::atomic<int> kept_alive{0};
+  std::atomic<bool> served{false};
+  struct Kept {
+    explicit Kept(std::atomic<int>& count) : alive(count) { ++alive; }
+    ~Kept() { --alive; }
+    std::atomic<int>& alive;
+  };
+  const auto serve = [](std::atomic<bool>& out) -> Task<> {
+    out = true;
+    co_return;
+  };
+  const auto result = runtime->run([&](Lcore& lcore) -> Result<> {
+    lcore.keep(std::make_unique<Kept>(kept_alive));
+    lcore.loop().spawn(serve(served));
+    if (lcore.index() + 1 == count) {
+      return fail(ErrorCode::already_exists, "port 7007 is in use", "--listen :7008");
+    }
+    return {};
+  });
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().what, "port 7007 is in use");
+  EXPECT_EQ(result.error().hint, "--listen :7008");
+  EXPECT_FALSE(served);
+  EXPECT_EQ(kept_alive, 0);
+}
+
+TEST(Runtime, WhatIsKeptDiesOnItsThreadNewestFirstBeforeTheLoop) {
+  struct Kept {
+    Kept(std::vector<int>& list, int name) : out(list), id(name), thread(pthread_self()) {}
+    ~Kept() {
+      EXPECT_TRUE(pthread_equal(thread, pthread_self()));
+      EXPECT_NE(Loop::current_or_null(), nullptr);
+      out.push_back(id);
+    }
+    std::vector<int>& out;
+    int id;
+    pthread_t thread;
+  };
+  const auto runtime = make_runtime(1);
+  std::vector<int> deaths;
+  run(*runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.keep(std::make_unique<Kept>(deaths, 1));
+    lcore.keep(std::make_unique<Kept>(deaths, 2));
+    lcore.loop().stop();
+    return {};
+  });
+  EXPECT_EQ(deaths, (std::vector{2, 1}));
+}
+
+TEST(Runtime, TheFirstSignalDrainsAndTheMaskIsRestored) {
+  const auto runtime = make_runtime(1);
+  Lingering lingering;
+  const RunReport report = run(*runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.loop().add_drainable(lingering);
+    lingering.expired = true;  // It has finished as soon as it is asked.
+    kill(getpid(), SIGTERM);
+    return {};
+  });
+  EXPECT_EQ(report.ending, Ending::drained);
+  EXPECT_EQ(report.signal, SIGTERM);
+  EXPECT_EQ(report.exit_code(), 0);
+  EXPECT_EQ(lingering.drains, 1);
+  sigset_t mask;
+  pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  EXPECT_EQ(sigismember(&mask, SIGTERM), 0);
+  EXPECT_EQ(sigismember(&mask, SIGINT), 0);
+}
+
+TEST(Runtime, WhatDoesNotFinishIsResetAtTheDrainTimeoutWithExitCodeZero) {
+  RuntimeOptions options;
+  options.loop.drain_timeout = 20ms;
+  const auto runtime = make_runtime(1, options);
+  Lingering lingering;
+  runtime->request_drain();
+  const RunReport report = run(*runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.loop().add_drainable(lingering);
+    return {};
+  });
+  EXPECT_TRUE(lingering.expired);
+  EXPECT_EQ(report.ending, Ending::drain_expired);
+  EXPECT_EQ(report.exit_code(), 0);
+}
+
+TEST(Runtime, ASecondSignalStopsADrainThatWouldLastForEver) {
+  RuntimeOptions options;
+  options.loop.drain_timeout = kNoTimeout;
+  const auto runtime = make_runtime(1, options);
+  struct Resignalling : Lingering {
+    void on_drain() override { kill(getpid(), SIGINT); }
+  } lingering;
+  const RunReport report = run(*runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.loop().add_drainable(lingering);
+    kill(getpid(), SIGTERM);
+    return {};
+  });
+  EXPECT_EQ(report.ending, Ending::stopped);
+  EXPECT_EQ(report.exit_code(), 128 + SIGINT);
+  EXPECT_FALSE(lingering.expired);
+}
+
+TEST(Runtime, MayBeStoppedFromAnotherThreadAndRunAgain) {
+  RuntimeOptions options;
+  options.handle_signals = false;
+  options.loop.idle = IdlePolicy::park;
+  const auto runtime = make_runtime(1, options);
+  for (int i = 0; i < 3; ++i) {
+    std::thread stopper([&] { runtime->request_stop(); });
+    EXPECT_EQ(run(*runtime, [](Lcore&) -> Result<> { return {}; }).ending, Ending::stopped);
+    stopper.join();
+  }
+}
+
+TEST(Runtime, LcoresPostToEachOtherToTheEnd) {
+  if (usable_cpus() < 2) GTEST_SKIP() << "one CPU only";
+  constexpr int kRounds = 20'000;
+  struct Ball : Message {
+    Ball() : Message(&on_message) {}
+    static void on_message(Message& message) noexcept {
+      Ball& self = static_cast<Ball&>(message);
+      if (++self.rounds >= kRounds) {
+        self.loops[0].load()->stop();
+        self.loops[1].load()->stop();
+        return;
+      }
+      self.loops[static_cast<unsigned>(self.rounds) % 2].load()->post(self);
+    }
+    std::array<std::atomic<Loop*>, 2> loops{};
+    int rounds = 0;
+  } ball;
+  std::atomic<int> ready{0};
+  const auto runtime = make_runtime(2);
+  run(*runtime, [&](Lcore& lcore) -> Result<> {
+    ball.loops[lcore.index()] = &lcore.loop();
+    if (++ready == 2) lcore.loop().post(ball);
+    return {};
+  });
+  EXPECT_EQ(ball.rounds, kRounds);
+}
+
+TEST(Runtime, CpusThatCannotBeUsedAreRefusedWithThoseThatCan) {
+  const auto none = Runtime::create({});
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().hint.find("choose from"), std::string::npos);
+  const auto unknown = Runtime::create({.cpus = {1023}});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().what, "this process may not use CPU 1023");
+  const unsigned cpu = first_cpus(1)->front();
+  const auto twice = Runtime::create({.cpus = {cpu, cpu}});
+  ASSERT_FALSE(twice);
+  EXPECT_EQ(twice.error().what, "two lcores on CPU " + std::to_string(cpu));
+  const auto too_many = first_cpus(usable_cpus() + 1);
+  ASSERT_FALSE(too_many);
+  EXPECT_EQ(too_many.error().hint, "choose 1 to " + std::to_string(usable_cpus()) + " lcores");
+}
+
+}  // namespace
+}  // namespace pinion
