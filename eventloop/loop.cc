@@ -231,14 +231,14 @@ std::size_t Loop::poll_pollers() {
 }
 
 std::size_t Loop::fire_timers() {
+  // Called when nothing is due too: the wheel spreads the work of its cascades over such turns.
   const Instant due = wheel_.next_expiry();
-  if (due > now_) return 0;
-  note_running("timers", nullptr, nullptr);
+  if (due <= now_) note_running("timers", nullptr, nullptr);
   in_timers_ = true;
   const std::size_t fired = wheel_.advance(now_, options_.timer_budget);
   in_timers_ = false;
-  stats_.timers_fired += fired;
   if (fired > 0) {
+    stats_.timers_fired += fired;
     stats_.timer_lateness.record(static_cast<std::uint64_t>(saturating_sub(now_, due).count()));
   }
   return fired;
@@ -288,10 +288,6 @@ void Loop::remove_poller(Poller& poller) noexcept {
     slot.poller = nullptr;
     ring_->cancel(slot);
   }
-}
-
-const LoopStats& Loop::stats() const noexcept {
-  return stats_;
 }
 
 }  // namespace pinion

@@ -81,6 +81,7 @@ bool Loop::still_nothing_to_do(Delay& longest) {
 }
 
 void Loop::count_wake(RingWake cause, bool rung) noexcept {
+  stats_.doorbells = mailbox_.doorbells();
   if (spent_ != Spent::parked || cause == RingWake::refused) {
     ++stats_.failed_parks;
     return;

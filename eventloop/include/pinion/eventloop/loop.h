@@ -147,7 +147,7 @@ class Loop {
   PINION_EXPORT void begin_drain() noexcept;
   [[nodiscard]] bool draining() const noexcept { return drain_ != Drain::no; }
 
-  [[nodiscard]] PINION_EXPORT const LoopStats& stats() const noexcept;
+  [[nodiscard]] const LoopStats& stats() const noexcept { return stats_; }
   [[nodiscard]] const LoopOptions& options() const noexcept { return options_; }
 
   /// What is running now; meaningful on the loop's thread and in its signal handlers.

@@ -34,6 +34,7 @@ struct LoopStats {
   std::uint64_t wakes_by_completion = 0;
   std::uint64_t wakes_by_message = 0;
   std::uint64_t wakes_by_signal = 0;
+  std::uint64_t doorbells = 0;  ///< System calls that senders made to wake the loop.
 
   std::uint64_t completions = 0;
   std::uint64_t messages = 0;

@@ -31,7 +31,16 @@ class Mailbox {
   [[nodiscard]] bool must_ring() noexcept {
     if (state_.load(std::memory_order_seq_cst) != State::asleep) return false;
     State expected = State::asleep;
-    return state_.compare_exchange_strong(expected, State::rung, std::memory_order_seq_cst);
+    if (!state_.compare_exchange_strong(expected, State::rung, std::memory_order_seq_cst)) {
+      return false;
+    }
+    doorbells_.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  /// How often must_ring() has said yes.
+  [[nodiscard]] std::uint64_t doorbells() const noexcept {
+    return doorbells_.load(std::memory_order_relaxed);
   }
 
   /// The next message, or nullptr.
@@ -52,6 +61,7 @@ class Mailbox {
   enum class State : std::uint32_t { awake, asleep, rung };
 
   alignas(64) std::atomic<State> state_{State::awake};
+  std::atomic<std::uint64_t> doorbells_{0};
   alignas(64) MpscQueue<Message> queue_;
 };
 
