@@ -29,6 +29,7 @@ void KernelConnection::release() noexcept {
   handle_ = false;
   --core_.counters().open;
   if (phase_ == Phase::open) return close();
+  drop_unread();
   end_if_quiet();
 }
 

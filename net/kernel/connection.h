@@ -43,7 +43,7 @@ class KernelConnection final : public StreamBackend,
                                public TaggedListNode<WaitingTag> {
  public:
   KernelConnection(KernelCore& core, int fd, std::uint32_t generation) noexcept;
-  ~KernelConnection() = default;
+  ~KernelConnection() { PINION_DCHECK(fd_ < 0 && unread_.empty()); }
 
   // StreamBackend.
   bool read_ready(ReadAwaiter& read) noexcept override;
@@ -145,9 +145,11 @@ class KernelConnection final : public StreamBackend,
   Phase phase_ = Phase::open;
   bool handle_ = false;           ///< A Stream refers to it.
   bool receive_stopped_ = false;  ///< The armed receive is being cancelled.
+  bool resumed_ = false;          ///< The armed receive came from the line for buffers.
   bool fin_after_write_ = false;  ///< FIN follows the outstanding write.
   bool write_failed_ = false;     ///< A part of a write may be missing: no FIN may follow.
   bool peer_closed_ = false;      ///< The peer's FIN came.
+  std::uint8_t bulk_ = 0;         ///< While not 0, one receive at a time: its reader was behind.
   std::uint8_t probes_sent_ = 0;
   std::uint8_t probes_limit_ = 0;
 

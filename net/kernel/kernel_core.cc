@@ -105,12 +105,23 @@ void KernelCore::shed_lingering() noexcept {
 
 void KernelCore::starve(KernelConnection& connection) noexcept {
   starved_.push_back(connection);
+  feed_starved();
+}
+
+void KernelCore::resumed() noexcept {
+  --resuming_;
+  feed_starved();
 }
 
 void KernelCore::on_buffer_free() noexcept {
-  while (alive_ && pool_->free() != 0) {
-    KernelConnection* const next = starved_.pop_front();
-    if (next == nullptr || next->resume_receive()) return;
+  feed_starved();
+}
+
+/// Lets as many receives go on as there are buffers. The count is ahead of the kernel while
+/// completions are on their way: then a receive comes back empty-handed and stands in line again.
+void KernelCore::feed_starved() noexcept {
+  while (alive_ && resuming_ < pool_->free() && !starved_.empty()) {
+    if (starved_.pop_front()->resume_receive()) ++resuming_;
   }
 }
 

@@ -71,8 +71,10 @@ class KernelCore final : public ReceivePool::Observer {
   /// Room is needed: ends the close that has waited longest for its peer.
   void shed_lingering() noexcept;
 
-  /// Puts a connection in line for a receive buffer.
+  /// Puts a connection that has something to receive in line for a buffer.
   void starve(KernelConnection& connection) noexcept;
+  /// A receive that came from the line got its buffer, or none.
+  void resumed() noexcept;
   [[nodiscard]] List<KernelConnection, LingerTag>& lingering() noexcept { return lingering_; }
 
   // Listeners.
@@ -104,7 +106,7 @@ class KernelCore final : public ReceivePool::Observer {
 
   void on_buffer_free() noexcept override;
   void on_last_chunk_gone() noexcept override;
-  void room_appeared() noexcept;
+  void feed_starved() noexcept;
   void end_if_unused() noexcept;
 
   Loop* loop_;
@@ -119,6 +121,7 @@ class KernelCore final : public ReceivePool::Observer {
   DrainTimer drain_timer_;
   std::size_t sockets_ = 0;
   std::size_t pending_ = 0;
+  std::uint32_t resuming_ = 0;  ///< Receives that left the line and have no answer yet.
   std::uint32_t next_generation_ = 1;
   bool alive_ = true;
   bool draining_ = false;

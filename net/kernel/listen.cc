@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -24,7 +25,9 @@ class SharedEndpoints {
   }
 
   std::mutex& lock() noexcept { return lock_; }
-  [[nodiscard]] bool holds(const Endpoint& endpoint) const {
+  [[nodiscard]] bool holds(const Endpoint& endpoint) {
+    // What a forked child inherits is its parent's.
+    if (std::exchange(process_, getpid()) != getpid()) held_.clear();
     return std::find(held_.begin(), held_.end(), endpoint) != held_.end();
   }
   void add(const Endpoint& endpoint) { held_.push_back(endpoint); }
@@ -36,6 +39,7 @@ class SharedEndpoints {
  private:
   std::mutex lock_;
   std::vector<Endpoint> held_;  ///< Once per listener.
+  pid_t process_ = getpid();
 };
 
 Error listen_error(int errno_value, const Endpoint& endpoint) {

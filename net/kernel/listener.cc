@@ -115,10 +115,11 @@ void KernelListener::accepted(std::int32_t result, bool more) noexcept {
     stopping_ = true;
     return core_.ring().cancel(accept_operation_);
   }
-  stopping_ = false;
+  const bool stopped = std::exchange(stopping_, false);
   if (end_) return end_if_quiet();
-  if (result < 0) return accept_failed(-result);
-  want_accept();
+  if (result >= 0 || stopped) return want_accept();
+  // Cancelled by others, who quiesce the ring: not again before somebody asks.
+  if (result != -ECANCELED) accept_failed(-result);
 }
 
 void KernelListener::take_socket(int fd) noexcept {
@@ -137,8 +138,8 @@ void KernelListener::take_socket(int fd) noexcept {
 
 /// Accepting again at once without a descriptor would fail at once, for ever.
 void KernelListener::accept_failed(int errno_value) noexcept {
-  const bool the_peers_fault = errno_value == ECONNABORTED || errno_value == EPROTO ||
-                               errno_value == ECANCELED || errno_value == EINTR;
+  const bool the_peers_fault =
+      errno_value == ECONNABORTED || errno_value == EPROTO || errno_value == EINTR;
   if (the_peers_fault) return want_accept();
   if (!is_exhaustion(errno_value)) ++core_.counters().io_errors;
   paused_ = true;

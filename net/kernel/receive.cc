@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "connection.h"
 #include "kernel_core.h"
@@ -11,6 +12,13 @@
 // that waits.
 
 namespace pinion::detail {
+namespace {
+
+/// So many receives in a row that find a waiting reader and an emptied socket make a connection
+/// calm.
+constexpr std::uint8_t kCalmAfter = 16;
+
+}  // namespace
 
 bool KernelConnection::read_ready(ReadAwaiter& read) noexcept {
   PINION_ASSERT(read_ == nullptr);
@@ -63,24 +71,32 @@ void KernelConnection::drop_unread() noexcept {
   while (!unread_.empty()) pool.release_buffer(unread_.pop(pool));
 }
 
-/// Arms the multishot receive unless it is armed, there is nothing to receive for, or the reader is
-/// behind. It is armed again only when half of what it may hold has been read.
+/// Arms the receive unless it is armed, there is nothing to receive for, or the reader is behind. A
+/// multishot receive takes all that the socket has: after it took more than its share, single
+/// receives follow until the reader keeps up.
 void KernelConnection::want_receive() noexcept {
   if (receive_operation_.in_flight() != 0 || peer_closed_) return;
   if (phase_ == Phase::open ? read_end_.has_value() : phase_ != Phase::lingering) return;
   if (List<KernelConnection, StarvedTag>::linked(*this)) return;
   ReceivePool& pool = core_.pool();
-  if (unread_.count() * 2 > pool.share(core_.options().buffers_per_connection)) return;
-  if (pool.free() == 0) return core_.starve(*this);
+  if (unread_.count() >= pool.share(core_.options().buffers_per_connection)) return;
   io_uring_sqe& entry = core_.ring().get_sqe(receive_operation_);
-  io_uring_prep_recv_multishot(&entry, fd_, nullptr, 0, 0);
+  if (bulk_ == 0) {
+    io_uring_prep_recv_multishot(&entry, fd_, nullptr, 0, 0);
+  } else {
+    io_uring_prep_recv(&entry, fd_, nullptr, pool.size(), 0);
+  }
+  // Without bytes it takes no buffer: only what has something to receive stands in line for one.
+  if (!resumed_) entry.ioprio |= IORING_RECVSEND_POLL_FIRST;
   entry.flags |= IOSQE_BUFFER_SELECT;
   entry.buf_group = ReceivePool::kGroup;
 }
 
 bool KernelConnection::resume_receive() noexcept {
+  resumed_ = true;
   want_receive();
-  return receive_operation_.in_flight() != 0;
+  resumed_ = receive_operation_.in_flight() != 0;
+  return resumed_;
 }
 
 void KernelConnection::on_received(Completion& completion, std::int32_t result,
@@ -91,6 +107,7 @@ void KernelConnection::on_received(Completion& completion, std::int32_t result,
 /// May end the connection.
 void KernelConnection::received(std::int32_t result, std::uint32_t flags) noexcept {
   const bool more = (flags & IORING_CQE_F_MORE) != 0;
+  if (std::exchange(resumed_, false)) core_.resumed();
   if ((flags & IORING_CQE_F_BUFFER) != 0) {
     const auto size = static_cast<std::uint32_t>(std::max(result, 0));
     const std::uint32_t token = core_.pool().take(flags >> IORING_CQE_BUFFER_SHIFT, size);
@@ -106,19 +123,23 @@ void KernelConnection::take_bytes(std::uint32_t token, std::uint32_t size, bool 
   core_.counters().bytes_in += size;
   peer_heard();
   if (read_end_) return pool.release_buffer(token);
-  if (read_ != nullptr) return finish_read(pool.chunk(token));
+  if (read_ != nullptr) {
+    if (bulk_ != 0 && size < pool.size()) --bulk_;
+    return finish_read(pool.chunk(token));
+  }
   unread_.push(pool, token);
   if (!more || receive_stopped_) return;
   if (unread_.count() < pool.share(core_.options().buffers_per_connection)) return;
   receive_stopped_ = true;
+  bulk_ = kCalmAfter;
   ++core_.counters().receive_paused;
   core_.ring().cancel(receive_operation_);
 }
 
-/// The multishot receive is over: the peer's FIN, a failure, or a reason to arm it again. May end
+/// The receive is over: the peer's FIN, a failure, or a reason to arm it again. May end
 /// the connection.
 void KernelConnection::receive_ended(std::int32_t result) noexcept {
-  receive_stopped_ = false;
+  const bool stopped = std::exchange(receive_stopped_, false);
   if (phase_ == Phase::ended) return end_if_quiet();
   if (result == 0) {
     peer_closed_ = true;
@@ -131,12 +152,11 @@ void KernelConnection::receive_ended(std::int32_t result) noexcept {
     return;
   }
   if (result == -ENOBUFS) {
-    // A buffer may have come back since: then nobody else would tell.
     ++core_.counters().receive_starved;
+    core_.starve(*this);
+  } else if (result > 0 || stopped || result == -EINTR || result == -EAGAIN) {
     want_receive();
-  } else if (result > 0 || result == -ECANCELED || result == -EINTR || result == -EAGAIN) {
-    want_receive();
-  } else {
+  } else if (result != -ECANCELED) {  // Cancelled by others, who quiesce the ring: not again now.
     const StreamError why = stream_error(-result);
     count_failure(why);
     end(why);

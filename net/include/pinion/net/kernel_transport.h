@@ -31,9 +31,9 @@ struct KernelOptions {
   std::uint32_t buffer_count = 4096;  ///< Receive buffers; a power of two, 1 to 32768.
   std::uint32_t buffer_size = 4096;   ///< Bytes each, 64 to 1048576.
 
-  /// Unread buffers of one connection before receiving stops until the reader caught up; 1 and up.
-  /// Fewer when buffers are scarce. What one pass of the kernel delivers may go over it by up
-  /// to 32.
+  /// Unread buffers of one connection before receiving stops until the reader catches up; 1 and up.
+  /// Fewer when buffers are scarce. A connection that was calm so far may go over it once, by what
+  /// its socket holds (net.ipv4.tcp_rmem).
   std::uint32_t buffers_per_connection = 16;
 
   /// Sockets at once, closing ones included. 0: what the descriptor limit allows.

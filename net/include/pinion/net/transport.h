@@ -35,7 +35,7 @@ struct StreamOptions {
 struct ListenOptions {
   int backlog = 4096;  ///< Connections that wait to be accepted; 1 to 65535.
   bool share = false;  ///< Let other lcores of this process listen on the same endpoint.
-  StreamOptions stream;
+  StreamOptions stream{};
 };
 
 /// Counters since the transport was made, and gauges.

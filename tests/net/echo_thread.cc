@@ -1,0 +1,183 @@
+#include "echo_thread.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+
+#include <pinion/timers/time_source.h>
+
+namespace pinion::test {
+namespace {
+
+template <class T>
+T checked(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "%s\n", to_string(result.error()).c_str());
+    std::abort();
+  }
+  return std::move(*result);
+}
+
+Task<> serve(Stream stream, const EchoOptions& options) {
+  stream.set_keepalive(options.keepalive);
+  while (auto chunk = co_await stream.read(options.read_timeout)) {
+    if (!co_await stream.write(std::move(*chunk), options.write_timeout)) break;
+  }
+}
+
+Task<> accept_all(Loop& loop, Listener listener, const EchoOptions& options) {
+  while (auto stream = co_await listener.accept()) {
+    loop.spawn(serve(std::move(*stream), options), "serve");
+  }
+}
+
+}  // namespace
+
+EchoThread::EchoThread(const EchoOptions& options) {
+  thread_ = std::thread([this, options] { serve_forever(options); });
+  while (loop_.load(std::memory_order_acquire) == nullptr) std::this_thread::yield();
+}
+
+void EchoThread::serve_forever(const EchoOptions& options) {
+  MonotonicTime time;
+  const std::unique_ptr<Loop> loop = checked(Loop::create(options.loop, time));
+  if (!loop->adopt_thread()) std::abort();
+  const auto transport = checked(KernelTransport::create(*loop, options.kernel));
+  Listener listener =
+      checked(transport->listen({IpAddress::v4({127, 0, 0, 1}), 0}, options.listen));
+  port_ = listener.local().port;
+  transport_ = transport.get();
+  loop->spawn(accept_all(*loop, std::move(listener), options), "accept");
+  loop_.store(loop.get(), std::memory_order_release);
+  ending_ = loop->run();
+}
+
+struct EchoThread::Call : Message {
+  explicit Call(std::function<void()> work) : Message(&handle), function(std::move(work)) {}
+  static void handle(Message& self) noexcept {
+    Call& call = static_cast<Call&>(self);
+    call.function();
+    call.done.store(true, std::memory_order_release);
+    call.done.notify_one();
+  }
+  std::function<void()> function;
+  std::atomic<bool> done = false;
+};
+
+void EchoThread::on_loop(std::function<void(Loop&, KernelTransport&)> function) {
+  Loop& loop = *loop_.load();
+  Call call([&] { function(loop, *transport_); });
+  loop.post(call);
+  call.done.wait(false, std::memory_order_acquire);
+}
+
+TransportStats EchoThread::stats() {
+  TransportStats stats;
+  on_loop([&stats](Loop&, KernelTransport& transport) { stats = transport.stats(); });
+  return stats;
+}
+
+LoopStats EchoThread::loop_stats() {
+  LoopStats stats;
+  on_loop([&stats](Loop& loop, KernelTransport&) { stats = loop.stats(); });
+  return stats;
+}
+
+std::chrono::nanoseconds EchoThread::cpu_time() {
+  clockid_t clock = 0;
+  timespec used{};
+  if (pthread_getcpuclockid(thread_.native_handle(), &clock) != 0) std::abort();
+  clock_gettime(clock, &used);
+  return std::chrono::seconds{used.tv_sec} + std::chrono::nanoseconds{used.tv_nsec};
+}
+
+void EchoThread::drain() {
+  loop_.load()->request_drain();
+  thread_.join();
+}
+
+void EchoThread::stop() {
+  if (!thread_.joinable()) return;
+  loop_.load()->stop();
+  thread_.join();
+}
+
+PlainSocket& PlainSocket::operator=(PlainSocket&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+PlainSocket PlainSocket::connect_to(std::uint16_t port) {
+  PlainSocket connected(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval bound{10, 0};
+  setsockopt(connected.fd_, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof bound);
+  setsockopt(connected.fd_, SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof bound);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(connected.fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    connected.close();
+  }
+  return connected;
+}
+
+bool PlainSocket::send(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t sent = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+std::string PlainSocket::receive(std::size_t size) {
+  std::string text;
+  std::array<char, 16384> buffer;
+  while (text.size() < size) {
+    const ssize_t got = ::recv(fd_, buffer.data(), std::min(buffer.size(), size - text.size()), 0);
+    if (got <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  }
+  return text;
+}
+
+bool PlainSocket::readable_within(std::chrono::milliseconds time) const {
+  pollfd poll_set{fd_, POLLIN, 0};
+  return poll(&poll_set, 1, static_cast<int>(time.count())) == 1;
+}
+
+std::string PlainSocket::ending() {
+  char byte = 0;
+  const ssize_t got = ::recv(fd_, &byte, 1, 0);
+  if (got > 0) return "data";
+  if (got == 0) return "eof";
+  return errno == ECONNRESET ? "reset" : "timeout";
+}
+
+void PlainSocket::half_close() {
+  shutdown(fd_, SHUT_WR);
+}
+
+void PlainSocket::reset() {
+  const linger at_once{1, 0};
+  setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  close();
+}
+
+void PlainSocket::close() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
+}  // namespace pinion::test

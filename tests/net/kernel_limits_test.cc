@@ -1,0 +1,282 @@
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pinion/test/seed.h>
+
+#include "echo_thread.h"
+#include "kernel_world.h"
+
+// The kernel transport at its limits: buffers, completions, descriptors, connections.
+
+namespace pinion::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Opens as many connections of `world` with itself as asked, server ends read by `serve`.
+template <class Serve>
+Task<> open_many(KernelWorld& world, Listener& listener, std::size_t count,
+                 std::vector<Stream>& clients, Serve serve) {
+  const Endpoint peer = listener.local();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto client = co_await world.transport().connect(peer, 5s);
+    CO_ASSERT_TRUE(client);
+    auto server = co_await listener.accept();
+    CO_ASSERT_TRUE(server);
+    clients.push_back(std::move(*client));
+    world.loop().spawn(serve(std::move(*server)));
+  }
+}
+
+/// `connections` senders of `messages` small messages each; returns the bytes that arrived.
+std::uint64_t bytes_through(KernelWorld& world, std::size_t connections, std::size_t messages) {
+  auto listener = world.transport().listen(world.any_port());
+  EXPECT_TRUE(listener.has_value());
+  std::uint64_t received = 0;
+  std::size_t ended = 0;
+  const auto count = [&](Stream stream) -> Task<> {
+    while (auto chunk = co_await stream.read(20s)) received += chunk->size();
+    ++ended;
+  };
+  const auto send = [messages](Stream stream) -> Task<> {
+    for (std::size_t i = 0; i < messages; ++i) {
+      if (!co_await stream.write(bytes_of("0123456789"), 20s)) co_return;
+      if (i % 3 == 0) co_await yield();
+    }
+  };
+  std::vector<Stream> clients;
+  TaskHandle opening = world.loop().spawn(open_many(world, *listener, connections, clients, count));
+  EXPECT_TRUE(world.loop().run_until([&] { return opening.done(); }, 30s));
+  for (Stream& client : clients) world.loop().spawn(send(std::move(client)));
+  EXPECT_TRUE(world.loop().run_until([&] { return ended == connections; }, 60s));
+  return received;
+}
+
+TEST(KernelLimits, L15EightBuffersAndManySenders) {
+  KernelOptions options;
+  options.buffer_count = 8;
+  options.buffer_size = 64;
+  KernelWorld world(options);
+  const std::uint64_t connections = 1000;
+  const std::uint64_t messages = 20;
+  EXPECT_EQ(bytes_through(world, connections, messages), connections * messages * 10);
+  const TransportStats stats = world.transport().stats();
+  EXPECT_GT(stats.receive_starved, 0U);
+  EXPECT_EQ(stats.buffers_free, 8U);
+  // No spin: a receive that found no buffer is not repeated before there is one.
+  EXPECT_LT(stats.receive_starved, 3 * connections * messages);
+}
+
+TEST(KernelLimits, OneBufferIsEnough) {
+  KernelOptions options;
+  options.buffer_count = 1;
+  options.buffer_size = 64;
+  KernelWorld world(options);
+  EXPECT_EQ(bytes_through(world, 50, 50), 50U * 50 * 10);
+}
+
+TEST(KernelLimits, L16SixteenCompletionsAndManyConnections) {
+  LoopOptions loop;
+  loop.ring.submission_entries = 8;
+  loop.ring.completion_entries = 16;
+  KernelWorld world({}, loop);
+  EXPECT_EQ(bytes_through(world, 1000, 10), 1000U * 10 * 10);
+}
+
+TEST(KernelLimits, UnreadBytesOfOneConnectionDontPinTheBuffers) {
+  KernelOptions options;
+  options.buffer_count = 512;
+  options.buffer_size = 1024;
+  options.buffers_per_connection = 8;
+  KernelWorld world(options);
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  std::vector<Stream> servers;
+  const auto keep = [&servers](Stream stream) -> Task<> {
+    (void)co_await stream.read(0s);  // receiving, but never read
+    servers.push_back(std::move(stream));
+  };
+  const std::vector<std::byte> data(1'000'000);
+  const auto flood = [&data](Stream& stream) -> Task<> { (void)co_await stream.write(data, 30s); };
+  std::vector<Stream> clients;
+  TaskHandle opening = world.loop().spawn(open_many(world, *listener, 1, clients, keep));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done() && servers.size() == 1; }, 10s));
+  TaskHandle flooding = world.loop().spawn(flood(clients[0]));
+  world.loop().run_until([] { return false; }, 100ms);
+  const TransportStats stats = world.transport().stats();
+  EXPECT_GT(stats.receive_paused, 0U);
+  // The reader catches up and nothing is missing.
+  std::size_t size = 0;
+  auto drain = [&]() -> Task<> {
+    while (size < data.size()) {
+      const auto chunk = co_await servers[0].read(10s);
+      CO_ASSERT_TRUE(chunk);
+      size += chunk->size();
+    }
+  };
+  TaskHandle reading = world.loop().spawn(drain());
+  EXPECT_TRUE(world.loop().run_until([&] { return reading.done() && flooding.done(); }, 20s));
+  EXPECT_EQ(size, data.size());
+  // From then on it keeps to its share.
+  flooding = world.loop().spawn(flood(clients[0]));
+  world.loop().run_until([] { return false; }, 100ms);
+  EXPECT_GE(world.transport().stats().buffers_free, 512U - 8);
+}
+
+TEST(KernelLimits, StalledWritersOfSmallMessagesDontPinTheBuffers) {
+  KernelOptions options;
+  options.buffer_count = 16;
+  options.buffer_size = 1024;
+  KernelWorld world(options);
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  std::vector<Chunk> kept;
+  const auto hold = [&kept](Stream stream) -> Task<> {
+    while (auto chunk = co_await stream.read(20s)) kept.push_back(std::move(*chunk));
+  };
+  const auto say = [](Stream& stream) -> Task<> {
+    (void)co_await stream.write(bytes_of("hold me"), 5s);
+  };
+  std::vector<Stream> clients;
+  TaskHandle opening = world.loop().spawn(open_many(world, *listener, 25, clients, hold));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 10s));
+  for (Stream& client : clients) world.loop().spawn(say(client));
+  EXPECT_TRUE(world.loop().run_until([&] { return kept.size() == 25; }, 10s));
+  for (const Chunk& chunk : kept) EXPECT_EQ(chunk.text(), "hold me");
+  EXPECT_GT(world.transport().stats().receive_copied, 0U);
+}
+
+TEST(KernelLimits, AcceptingPausesAtMaxConnections) {
+  EchoOptions options;
+  options.kernel.max_connections = 10;
+  EchoThread server(options);
+  std::vector<PlainSocket> clients;
+  for (int i = 0; i < 30; ++i) {
+    clients.push_back(PlainSocket::connect_to(server.port()));
+    ASSERT_TRUE(clients.back().open());
+    ASSERT_TRUE(clients.back().send("x"));
+  }
+  // As connections end, others take their places; never more than ten at once.
+  std::size_t served = 0;
+  while (served < clients.size()) {
+    std::size_t answered = 0;
+    for (PlainSocket& client : clients) {
+      if (!client.open() || !client.readable_within(answered == 0 ? 500ms : 20ms)) continue;
+      EXPECT_EQ(client.receive(1), "x");
+      ++answered;
+    }
+    EXPECT_LE(server.stats().open, 10U);
+    ASSERT_GT(answered, 0U);
+    served += answered;
+    // Answered ones end; what they leave behind is read once more as end of file.
+    std::size_t closed = 0;
+    for (PlainSocket& client : clients) {
+      if (closed == answered) break;
+      if (!client.open()) continue;
+      client.close();
+      ++closed;
+    }
+  }
+  EXPECT_EQ(served, clients.size());
+  EXPECT_GT(server.stats().accept_pauses, 0U);
+}
+
+/// The server of L18, in a process of its own: it has 80 descriptors and talks through two pipes.
+[[noreturn]] void serve_with_few_descriptors(int out, int in) {
+  EchoOptions options;
+  const rlimit few{80, 80};
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (int i = 0; i < 25; ++i) EXPECT_GE(dup(in), 0);  // more than what is left for others
+  EchoThread server(options);
+  const std::uint16_t port = server.port();
+  if (write(out, &port, sizeof port) != sizeof port) _exit(2);
+  char command = 0;
+  while (read(in, &command, 1) == 1) {
+    const std::int64_t used = server.cpu_time().count();
+    if (write(out, &used, sizeof used) != sizeof used) _exit(2);
+  }
+  server.stop();
+  _exit(0);
+}
+
+TEST(KernelLimits, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
+  int to_child[2];
+  int from_child[2];
+  ASSERT_EQ(pipe(to_child), 0);
+  ASSERT_EQ(pipe(from_child), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(to_child[1]);
+    close(from_child[0]);
+    serve_with_few_descriptors(from_child[1], to_child[0]);
+  }
+  std::uint16_t port = 0;
+  ASSERT_EQ(read(from_child[0], &port, sizeof port), ssize_t{sizeof port});
+  const auto cpu_time = [&] {
+    std::int64_t used = 0;
+    EXPECT_EQ(write(to_child[1], "c", 1), 1);
+    EXPECT_EQ(read(from_child[0], &used, sizeof used), ssize_t{sizeof used});
+    return std::chrono::nanoseconds{used};
+  };
+  std::vector<PlainSocket> clients;
+  for (int i = 0; i < 200; ++i) {
+    clients.push_back(PlainSocket::connect_to(port));
+    ASSERT_TRUE(clients.back().open());
+    ASSERT_TRUE(clients.back().send("x"));
+  }
+  std::size_t answered = 0;
+  std::vector<bool> done(clients.size());
+  const auto collect = [&] {
+    std::vector<pollfd> waiting;
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      waiting.push_back({done[i] ? -1 : clients[i].fd(), POLLIN, 0});
+    }
+    while (poll(waiting.data(), waiting.size(), 300) > 0) {
+      for (std::size_t i = 0; i < clients.size(); ++i) {
+        if (waiting[i].revents == 0) continue;
+        EXPECT_EQ(clients[i].receive(1), "x");
+        waiting[i].fd = -1;
+        done[i] = true;
+        ++answered;
+      }
+    }
+  };
+  collect();
+  EXPECT_GT(answered, 4U);
+  EXPECT_LT(answered, 80U);
+  const auto before = cpu_time();
+  std::this_thread::sleep_for(1s);
+  EXPECT_LT(cpu_time() - before, 50ms);
+  // Old connections are served.
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    if (!done[i]) continue;
+    EXPECT_TRUE(clients[i].send("again"));
+    EXPECT_EQ(clients[i].receive(5), "again");
+  }
+  // New ones are accepted as descriptors free up.
+  for (int round = 0; round < 50 && answered < clients.size(); ++round) {
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      if (done[i]) clients[i].close();
+    }
+    collect();
+    if (testing::Test::HasFailure()) break;
+  }
+  EXPECT_EQ(answered, clients.size());
+  close(to_child[1]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  for (const int fd : {to_child[0], from_child[0], from_child[1]}) close(fd);
+}
+
+}  // namespace
+}  // namespace pinion::test
