@@ -63,6 +63,13 @@ TEST(Histogram, TakesTheNearestRank) {
   EXPECT_EQ(histogram.mean(), 50.5);
 }
 
+TEST(Histogram, TakesNoHigherRankForARoundingError) {
+  // 4.4 * 750 / 100 comes out above 33.
+  Histogram histogram;
+  for (std::uint64_t value = 1; value <= 750; ++value) histogram.record(value);
+  EXPECT_EQ(histogram.percentile(4.4), 33U);
+}
+
 TEST(Histogram, SumsWithoutOverflow) {
   Histogram histogram;
   for (int i = 0; i < 4; ++i) histogram.record(kMax64);

@@ -34,6 +34,11 @@ constexpr Instant at(std::int64_t ns) {
   return Instant{nanoseconds{ns}};
 }
 
+// In a constant expression, a conversion that overflows on the way doesn't compile.
+static_assert(count(duration<double>{-1e300}) == kMin && count(duration<double>{1e300}) == kMax);
+static_assert(count(std::chrono::hours::min()) == kMin && count(std::chrono::hours::max()) == kMax);
+static_assert(saturating_add(kNever, 1ns) == kNever);
+
 TEST(Delay, ConvertsWholeUnitsExactly) {
   EXPECT_EQ(count({}), 0);
   EXPECT_EQ(count(7ns), 7);
