@@ -124,6 +124,7 @@ bool RawSlab::grow(std::size_t objects) noexcept {
 std::byte* RawSlab::take_fresh() noexcept {
   Chunk* chunk = chunks_;
   while (chunk->fresh == chunk->end) chunk = chunk->older;
+  PINION_DCHECK(chunk->fresh != chunk->end);
   return std::exchange(chunk->fresh, chunk->fresh + stride_);
 }
 
