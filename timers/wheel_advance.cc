@@ -69,7 +69,7 @@ WheelCore::Firing WheelCore::run(Tick target, std::size_t budget, std::size_t& f
 bool WheelCore::run_event(std::size_t& moves) noexcept {
   const unsigned index = digit(now_, 0);
   if (index == 0 && !cascade(moves)) return false;
-  firing_.take_all(heads_[index]);
+  firing_.take_all(heads_[heads_of(0, index)]);
   occupied_[0] &= ~(std::uint64_t{1} << index);
   event_open_ = false;
   return true;

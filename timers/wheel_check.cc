@@ -47,14 +47,18 @@ struct WheelCore::Checker {
   void level_zero() noexcept {
     for (unsigned index = 0; index < kSlots; ++index) {
       const bool bit = (wheel.occupied_[0] >> index & 1) != 0;
-      const std::uint64_t length = walk(wheel.heads_[index], [&](const TimerEntry& entry) {
-        require(entry.place_ % kSlots == index, "level 0: the slot is not that of the place");
-        const bool current = wheel.event_open_ && entry.place_ == wheel.now_;
-        require(current || (entry.place_ > wheel.now_ && entry.place_ - wheel.now_ < kSlots),
-                "level 0: the place is not 1 to 63 ticks ahead");
-        earliest_place = std::min(earliest_place, entry.place_);
-      });
+      const std::uint64_t length =
+          walk(wheel.heads_[index * kSubLists], [&](const TimerEntry& entry) {
+            require(entry.place_ % kSlots == index, "level 0: the slot is not that of the place");
+            const bool current = wheel.event_open_ && entry.place_ == wheel.now_;
+            require(current || (entry.place_ > wheel.now_ && entry.place_ - wheel.now_ < kSlots),
+                    "level 0: the place is not 1 to 63 ticks ahead");
+            earliest_place = std::min(earliest_place, entry.place_);
+          });
       require(bit == (length != 0), "level 0: an occupancy bit is wrong");
+      for (unsigned other = 1; other < kSubLists; ++other) {
+        require(wheel.heads_[index * kSubLists + other].alone(), "level 0: a second list");
+      }
     }
   }
 
@@ -62,11 +66,11 @@ struct WheelCore::Checker {
     const Tick span = Tick{1} << (level * kSlotBits);
     const Tick position = wheel.now_ / span;
     for (unsigned index = 0; index < kSlots; ++index) {
-      const std::size_t slot = (level - 1) * kSlots + index;
-      unsigned used = 0;
+      const std::size_t slot = level * kSlots + index;
+      std::uint64_t length = 0;
       for (unsigned sub_list = 0; sub_list < kSubLists; ++sub_list) {
-        const Link& head = wheel.heads_[kSlots + slot * kSubLists + sub_list];
-        const std::uint64_t length = walk(head, [&](const TimerEntry& entry) {
+        const Link& head = wheel.heads_[slot * kSubLists + sub_list];
+        length += walk(head, [&](const TimerEntry& entry) {
           require(entry.place_ % span == 0, "upper level: the place is not its slot's first tick");
           require(entry.place_ / span % kSlots == index, "upper level: not the slot of the place");
           const bool current = wheel.event_open_ && entry.place_ == wheel.now_;
@@ -75,10 +79,8 @@ struct WheelCore::Checker {
                   "upper level: the place is not 1 to 64 slots ahead");
           earliest_place = std::min(earliest_place, entry.place_);
         });
-        if (length != 0) used |= 1U << sub_list;
       }
-      require(wheel.sub_lists_[slot] == used, "upper level: a mask of sub-lists is wrong");
-      require((wheel.occupied_[level] >> index & 1) == (used != 0 ? 1U : 0U),
+      require((wheel.occupied_[level] >> index & 1) == (length != 0 ? 1U : 0U),
               "upper level: an occupancy bit is wrong");
     }
   }
@@ -119,8 +121,10 @@ struct WheelCore::Checker {
     }
     const Tick event = std::min(earliest_place, wheel.overflow_expiry());
     require(wheel.first_event() == event, "next expiry: not the earliest place");
-    require(wheel.next_work_ <= wheel.first_work(), "next work: the cached tick is too late");
-    require(wheel.first_work() <= event, "next work: after the next event");
+    require(wheel.next_work_ <= event, "next work: after the next event");
+    const Tick block = wheel.now_ / kSlots;
+    require(block == kNeverTick / kSlots || wheel.next_work_ <= (block + 1) * kSlots,
+            "next work: after the next multiple of 64");
   }
 };
 

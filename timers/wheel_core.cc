@@ -44,6 +44,22 @@ WheelStats WheelCore::stats() const noexcept {
           .worst_lateness = worst_lateness_};
 }
 
+/// For an entry that is armed already, and for a deadline in the past or beyond the levels.
+void WheelCore::arm_specially(TimerEntry& entry, Tick deadline) noexcept {
+  PINION_ASSERT(entry.owner_ == nullptr || entry.owner_ == this);
+  if (entry.owner_ != nullptr) cancel(entry);
+  entry.owner_ = this;
+  link(entry, clamped(deadline), armed_++);
+}
+
+/// By distance, at any. The deadline is not before now_; at now_ it is due in the running event.
+void WheelCore::link(TimerEntry& entry, Tick deadline, std::uint64_t turn) noexcept {
+  entry.deadline_ = deadline;
+  const Tick delta = deadline - now_;
+  if (delta >= kSpan) return link_overflow(entry, deadline);
+  link_at(detail::placement_of(delta), entry, deadline, turn);
+}
+
 /// `later` is clamped already. What is left of extend(): an entry that isn't armed, and a deadline
 /// before the entry's place.
 void WheelCore::extend_slowly(TimerEntry& entry, Tick later) noexcept {
@@ -54,22 +70,21 @@ void WheelCore::extend_slowly(TimerEntry& entry, Tick later) noexcept {
 }
 
 /// `head` has just lost its last entry: the bits that said it had any are cleared. Which list it is
-/// follows from its address.
-void WheelCore::list_emptied(const Link& head) noexcept {
+/// follows from its address. Returns true.
+bool WheelCore::list_emptied(const Link& head) noexcept {
   const auto offset =
       reinterpret_cast<std::uintptr_t>(&head) - reinterpret_cast<std::uintptr_t>(heads_.data());
   const std::size_t at = offset / sizeof(Link);
-  if (at < kUpperHeads) {
-    occupied_[0] &= ~(std::uint64_t{1} << at);
-  } else if (at < kOverflowHeads) {
-    const std::size_t slot = (at - kUpperHeads) / kSubLists;
-    const unsigned sub_list = (at - kUpperHeads) % kSubLists;
-    sub_lists_[slot] = static_cast<std::uint8_t>(sub_lists_[slot] & ~(1U << sub_list));
-    if (sub_lists_[slot] != 0) return;
-    occupied_[1 + slot / kSlots] &= ~(std::uint64_t{1} << (slot % kSlots));
+  if (at < kOverflowHeads) {
+    const std::size_t slot = at / kSubLists;
+    const Link* const heads = &heads_[slot * kSubLists];
+    const bool empty =
+        std::all_of(heads, heads + kSubLists, [](const Link& list) { return list.alone(); });
+    if (empty) occupied_[slot / kSlots] &= ~(std::uint64_t{1} << (slot % kSlots));
   } else if (at < kHeads) {
     reset_watermark(static_cast<unsigned>(at - kOverflowHeads));
   }
+  return true;
 }
 
 /// The tick at which the next occupied slot of a level comes up. The bit of the current slot stands
@@ -92,16 +107,16 @@ Tick WheelCore::first_event() const noexcept {
   return std::min(first, overflow_expiry());
 }
 
-/// The next tick at which advance() has something to do: an event, or work ahead of one.
+/// The next tick at which advance() has something to do: an event of level 0, work ahead of one, or
+/// the next multiple of 64. 0 at the end of time.
 Tick WheelCore::first_work() const noexcept {
-  Tick first = std::min(first_of_level(0), first_of_level(1));
   const Tick next = now_ + 1;
+  if (!scanned_.alone() || overflow_due_ <= now_) return next;
   for (unsigned level = 2; level < kLevels; ++level) {
-    const Tick slot = first_of_level(level);
-    if (slot != kNeverTick) first = std::min(first, std::max(slot - lead_of(level), next));
+    if (digit(now_, level - 1) != kSlots - 1) continue;
+    if ((occupied_[level] >> digit((now_ >> shift_of(level)) + 1, 0) & 1) != 0) return next;
   }
-  if (!scanned_.alone()) return std::min(first, next);
-  return overflow_due_ == kNeverTick ? first : std::min(first, std::max(overflow_due_, next));
+  return std::min(first_of_level(0), (now_ | (kSlots - 1)) + 1);
 }
 
 Tick WheelCore::next_expiry() const noexcept {

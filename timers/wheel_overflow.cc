@@ -28,7 +28,6 @@ void WheelCore::link_overflow(TimerEntry& entry, Tick deadline) noexcept {
   heads_[kOverflowHeads + list].append(entry);
   watermark_[list] = std::min(watermark_[list], enters);
   overflow_due_ = std::min(overflow_due_, enters);
-  note_work(enters);
 }
 
 /// For a list that has become empty.

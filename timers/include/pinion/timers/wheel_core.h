@@ -9,6 +9,7 @@
 #include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
 #include <pinion/timers/timer_entry.h>
+#include <pinion/timers/wheel_geometry.h>
 
 /// The timing wheel, in ticks: 5 levels of 64 slots with an occupancy word each, and overflow
 /// lists. BasicTimingWheel (timing_wheel.h) puts instants and delays on top.
@@ -48,14 +49,12 @@ inline constexpr std::size_t kNoBudget = ~std::size_t{0};
 
 class WheelCore {
  public:
-  static constexpr unsigned kSlotBits = 6;
-  static constexpr unsigned kSlots = 1U << kSlotBits;
-  static constexpr unsigned kLevels = 5;
-  /// How many lists each slot above level 0 has. They are walked in turn, so that the cache misses
-  /// of a cascade overlap: 357 -> 59 ns per expired timer at 1,000,000 live ones.
-  static constexpr unsigned kSubLists = 8;
+  static constexpr unsigned kSlotBits = detail::kSlotBits;
+  static constexpr unsigned kSlots = detail::kSlots;
+  static constexpr unsigned kLevels = detail::kLevels;
+  static constexpr unsigned kSubLists = detail::kSubLists;
   /// Deadlines at this distance and beyond wait in the overflow lists.
-  static constexpr Tick kSpan = Tick{1} << (kSlotBits * kLevels);
+  static constexpr Tick kSpan = Tick{1} << detail::kSpanBits;
   /// How many entries advance() with a budget may move, as a multiple of it and at least.
   static constexpr std::size_t kMovesPerBudget = 8;
   static constexpr std::size_t kLeastMoves = 4096;
@@ -109,6 +108,13 @@ class WheelCore {
  private:
   using Link = detail::TimerLink;
   struct Checker;
+
+  /// What a level's early cascade goes by.
+  struct Drained {
+    Tick slot = 0;              ///< The first tick of the slot that was drained last,
+    std::size_t moved = 0;      ///< how many entries have left it,
+    std::size_t last_size = 0;  ///< and how many the slots before it had.
+  };
   enum class Firing : std::uint8_t { drained, stopped, destroyed };
 
   /// Overflow lists by distance: list b holds what was 2^(30+b) to 2^(31+b) ticks away.
@@ -116,10 +122,9 @@ class WheelCore {
   /// What the overflow watermarks are rounded up to, so that re-scans are rare.
   static constexpr Tick kOverflowGrain = Tick{1} << (kSlotBits * (kLevels - 1));
 
-  /// All list heads in one array: level 0, then levels 1-4 with kSubLists per slot, then overflow.
-  static constexpr std::size_t kUpperHeads = kSlots;
-  static constexpr std::size_t kHeadsPerLevel = std::size_t{kSlots} * kSubLists;
-  static constexpr std::size_t kOverflowHeads = kUpperHeads + (kLevels - 1) * kHeadsPerLevel;
+  /// All list heads in one array: kSubLists per slot, then the overflow lists. A slot of level 0
+  /// uses only the first of its lists.
+  static constexpr std::size_t kOverflowHeads = kLevels * detail::kHeadsPerLevel;
   static constexpr std::size_t kHeads = kOverflowHeads + kOverflowLists;
 
   static TimerEntry& entry_of(Link& link) noexcept { return static_cast<TimerEntry&>(link); }
@@ -128,30 +133,20 @@ class WheelCore {
   static constexpr unsigned digit(Tick tick, unsigned level) noexcept {
     return static_cast<unsigned>(tick >> shift_of(level)) & (kSlots - 1);
   }
-  /// The level of a distance of 1 to kSpan - 1.
-  static constexpr unsigned level_of(Tick delta) noexcept {
-    return static_cast<unsigned>(std::bit_width(delta) - 1) / kSlotBits;
-  }
-  static constexpr std::size_t slot_of(unsigned level, unsigned index) noexcept {
-    return std::size_t{level - 1} * kSlots + index;
-  }
-  /// How long before its slot comes up the early cascade of a level begins.
-  static constexpr Tick lead_of(unsigned level) noexcept {
-    return Tick{1} << (shift_of(level) - kSlotBits);
+  static constexpr std::size_t heads_of(unsigned level, unsigned index) noexcept {
+    return level * detail::kHeadsPerLevel + std::size_t{index} * kSubLists;
   }
 
   Tick clamped(Tick deadline) const noexcept { return deadline > floor_ ? deadline : floor_ + 1; }
-  void note_work(Tick tick) noexcept {
-    if (tick < next_work_) next_work_ = tick;
-  }
 
   // Placement. `turn` picks the sub-list.
   void link(TimerEntry& entry, Tick deadline, std::uint64_t turn) noexcept;
-  void link_level_zero(TimerEntry& entry, Tick deadline) noexcept;
-  void link_level(TimerEntry& entry, Tick deadline, unsigned level, std::uint64_t turn) noexcept;
+  void link_at(const detail::Placement& placement, TimerEntry& entry, Tick deadline,
+               std::uint64_t turn) noexcept;
   PINION_EXPORT void link_overflow(TimerEntry& entry, Tick deadline) noexcept;
-  void unlink(TimerEntry& entry) noexcept;
-  PINION_EXPORT void list_emptied(const Link& head) noexcept;
+  bool unlink(TimerEntry& entry) noexcept;
+  PINION_EXPORT bool list_emptied(const Link& head) noexcept;
+  PINION_EXPORT void arm_specially(TimerEntry& entry, Tick deadline) noexcept;
   PINION_EXPORT void extend_slowly(TimerEntry& entry, Tick later) noexcept;
 
   // advance(), beyond its first compare.
@@ -161,6 +156,7 @@ class WheelCore {
   bool run_event(std::size_t& moves) noexcept;
   bool cascade(std::size_t& moves) noexcept;
   void work_ahead(Tick elapsed) noexcept;
+  void note_drained(unsigned level, Tick slot, std::size_t moved) noexcept;
   std::size_t drain_slot(unsigned level, unsigned index, std::size_t limit) noexcept;
   void replace(TimerEntry& entry, unsigned level) noexcept;
 
@@ -178,13 +174,18 @@ class WheelCore {
 
   Tick now_;    ///< What the links are placed by: everything due at or before it has come up.
   Tick floor_;  ///< now(): no deadline is accepted at or before it.
-  Tick next_work_ = kNeverTick;  ///< advance() has nothing to do before this tick.
+  /// advance() has nothing to do before this tick. It is never past the next multiple of 64, where
+  /// whatever is above level 0 comes up and early cascades begin: so only level 0 has to look at
+  /// it.
+  Tick next_work_ = 0;
   std::uint64_t armed_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t fired_ = 0;
   std::uint64_t extended_ = 0;
   std::uint64_t moved_ = 0;
   std::array<std::uint64_t, kLevels> occupied_{};  ///< One bit per slot that has entries.
+
+  std::array<Drained, kLevels> drained_{};
 
   std::uint64_t early_moved_ = 0;
   std::uint64_t events_ = 0;
@@ -202,19 +203,16 @@ class WheelCore {
   /// Per overflow list, the first tick at which an entry of it may enter the levels, rounded up.
   std::array<Tick, kOverflowLists> watermark_;
 
-  /// Per slot above level 0, one bit per sub-list that has entries.
-  std::array<std::uint8_t, (kLevels - 1) * kSlots> sub_lists_{};
   std::array<Link, kHeads> heads_;
 };
 
 inline void WheelCore::arm(TimerEntry& entry, Tick deadline) noexcept {
-  if (entry.owner_ != nullptr) [[unlikely]] {
-    PINION_ASSERT(entry.owner_ == this);
-    unlink(entry);
-    ++cancelled_;
+  if (entry.owner_ != nullptr || deadline <= floor_ || deadline - now_ >= kSpan) [[unlikely]] {
+    return arm_specially(entry, deadline);
   }
   entry.owner_ = this;
-  link(entry, clamped(deadline), armed_++);
+  entry.deadline_ = deadline;
+  link_at(detail::placement_of(deadline - now_), entry, deadline, armed_++);
 }
 
 inline void WheelCore::extend(TimerEntry& entry, Tick later) noexcept {
@@ -232,10 +230,9 @@ inline bool WheelCore::cancel(TimerEntry& entry) noexcept {
     PINION_ASSERT(entry.owner_ == nullptr);
     return false;
   }
-  unlink(entry);
   entry.owner_ = nullptr;
   ++cancelled_;
-  return true;
+  return unlink(entry);
 }
 
 inline std::size_t WheelCore::advance(Tick target, std::size_t budget) noexcept {
@@ -248,47 +245,29 @@ inline std::size_t WheelCore::advance(Tick target, std::size_t budget) noexcept 
 
 /// By distance, at an absolute slot. A slot computed from the distance would disagree with the
 /// cascade, which goes by position; a level computed from now XOR deadline would throw short timers
-/// into the top levels whenever a range boundary is near.
-inline void WheelCore::link(TimerEntry& entry, Tick deadline, std::uint64_t turn) noexcept {
-  entry.deadline_ = deadline;
-  const Tick delta = deadline - now_;
-  if (delta < kSlots) return link_level_zero(entry, deadline);
-  if (delta < kSpan) [[likely]]
-    return link_level(entry, deadline, level_of(delta), turn);
-  link_overflow(entry, deadline);
+/// into the top levels whenever a range boundary is near. Above level 0 the distance in slots is 1
+/// to 64, where 64 is the index of the current slot seen again one rotation later.
+inline void WheelCore::link_at(const detail::Placement& placement, TimerEntry& entry, Tick deadline,
+                               std::uint64_t turn) noexcept {
+  const Tick position = deadline >> placement.shift;
+  const Tick place = position << placement.shift;
+  const std::size_t index = position & (kSlots - 1);
+  const std::size_t sub_list = turn & placement.sub_lists;
+  entry.place_ = place;
+  occupied_[placement.level] |= std::uint64_t{1} << index;
+  if (place < next_work_) next_work_ = place;
+  heads_[placement.heads + index * kSubLists + sub_list].append(entry);
 }
 
-inline void WheelCore::link_level_zero(TimerEntry& entry, Tick deadline) noexcept {
-  const unsigned index = digit(deadline, 0);
-  entry.place_ = deadline;
-  heads_[index].append(entry);
-  occupied_[0] |= std::uint64_t{1} << index;
-  note_work(deadline);
-}
-
-/// At level 1 and above the distance in slots is 1 to 64, where 64 is the index of the current slot
-/// seen again one rotation later.
-inline void WheelCore::link_level(TimerEntry& entry, Tick deadline, unsigned level,
-                                  std::uint64_t turn) noexcept {
-  const unsigned shift = shift_of(level);
-  const Tick position = deadline >> shift;
-  const unsigned index = static_cast<unsigned>(position) & (kSlots - 1);
-  const unsigned sub_list = static_cast<unsigned>(turn) & (kSubLists - 1);
-  const std::size_t slot = slot_of(level, index);
-  entry.place_ = position << shift;
-  heads_[kUpperHeads + slot * kSubLists + sub_list].append(entry);
-  occupied_[level] |= std::uint64_t{1} << index;
-  sub_lists_[slot] = static_cast<std::uint8_t>(sub_lists_[slot] | (1U << sub_list));
-  note_work(entry.place_ - lead_of(level));
-}
-
-inline void WheelCore::unlink(TimerEntry& entry) noexcept {
+/// Returns true.
+inline bool WheelCore::unlink(TimerEntry& entry) noexcept {
   Link* const next = entry.next;
   Link* const prev = entry.prev;
   next->prev = prev;
   prev->next = next;
   if (next == prev) [[unlikely]]
-    list_emptied(*next);
+    return list_emptied(*next);
+  return true;
 }
 
 }  // namespace pinion
