@@ -246,7 +246,8 @@ inline std::size_t WheelCore::advance(Tick target, std::size_t budget) noexcept 
 /// By distance, at an absolute slot. A slot computed from the distance would disagree with the
 /// cascade, which goes by position; a level computed from now XOR deadline would throw short timers
 /// into the top levels whenever a range boundary is near. Above level 0 the distance in slots is 1
-/// to 64, where 64 is the index of the current slot seen again one rotation later.
+/// to 64, where 64 is the index of the current slot seen again one rotation later. Only the first
+/// entry of a list has bits to set: stores, like instructions, bound how many calls overlap.
 inline void WheelCore::link_at(const detail::Placement& placement, TimerEntry& entry, Tick deadline,
                                std::uint64_t turn) noexcept {
   const Tick position = deadline >> placement.shift;
@@ -254,9 +255,12 @@ inline void WheelCore::link_at(const detail::Placement& placement, TimerEntry& e
   const std::size_t index = position & (kSlots - 1);
   const std::size_t sub_list = turn & placement.sub_lists;
   entry.place_ = place;
-  occupied_[placement.level] |= std::uint64_t{1} << index;
-  if (place < next_work_) next_work_ = place;
-  heads_[placement.heads + index * kSubLists + sub_list].append(entry);
+  Link& head = heads_[placement.heads + index * kSubLists + sub_list];
+  if (head.alone()) {
+    occupied_[placement.level] |= std::uint64_t{1} << index;
+    if (place < next_work_) next_work_ = place;
+  }
+  head.append(entry);
 }
 
 /// Returns true.
