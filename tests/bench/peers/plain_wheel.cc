@@ -75,6 +75,7 @@ void PlainWheel::fire_slot() {
     auto& entry = static_cast<Entry&>(*list.next);
     list.next = entry.next;
     entry.next->prev = &list;
+    entry.next = nullptr;
     entry.callback(entry);
   }
 }
