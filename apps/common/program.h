@@ -36,10 +36,14 @@ class ProgramError : public std::exception {
 /// Wrong use: exit code 2.
 [[noreturn]] void throw_usage_error(std::string what, std::string fix);
 
-/// The value, or the end of the program with exit code 1 and the error's own hint.
+/// The value, or the end of the program with the error and its hint. What was asked for wrongly
+/// (ErrorCode::invalid_argument) is wrong use, everything else a failure.
 template <class T>
 T must(Result<T> result) {
-  if (!result) throw ProgramError(std::move(result.error()), kExitFailed);
+  if (!result) {
+    const bool usage = result.error().code == ErrorCode::invalid_argument;
+    throw ProgramError(std::move(result.error()), usage ? kExitUsage : kExitFailed);
+  }
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 

@@ -62,6 +62,12 @@ void Settings::add_setting(Setting setting) {
   settings_.push_back(std::move(setting));
 }
 
+std::string Settings::allowed(const Setting& setting) {
+  if (setting.examples.empty()) return setting.choices;
+  if (setting.choices.empty()) return setting.examples;
+  return fmt::format("{}, {}", setting.examples, setting.choices);
+}
+
 const Settings::Setting* Settings::find(std::string_view name) const {
   const auto found = std::ranges::find(settings_, name, &Setting::name);
   return found == settings_.end() ? nullptr : &*found;
@@ -183,7 +189,7 @@ void Settings::read_file_entry(const FileEntry& entry) {
   if (const Parsed<void> assigned = setting->assign(entry.text); !assigned) {
     throw_usage_error(fmt::format("{}: {} = {}: {}", entry.place, setting->name,
                                   file_value(entry.kind, entry.text), assigned.error()),
-                      fmt::format("{}; {}", example, setting->allowed));
+                      fmt::format("{}; {}", example, allowed(*setting)));
   }
   setting->source = "file " + entry.place;
 }
@@ -196,7 +202,7 @@ void Settings::read_environment() {
     if (const Parsed<void> assigned = setting.assign(text); !assigned) {
       throw_usage_error(
           fmt::format("{}={}: {}", variable, quoted_for_shell(text), assigned.error()),
-          fmt::format("{}={}, {}", variable, setting.placeholder, setting.allowed));
+          fmt::format("{}={}, {}", variable, setting.placeholder, allowed(setting)));
     }
     setting.source = "environment " + variable;
   }
@@ -210,7 +216,7 @@ void Settings::read_flags(const CommandLine& line) {
       throw_usage_error(
           fmt::format("--{} {}: {}", setting.name, quoted_for_shell(given->second),
                       assigned.error()),
-          fmt::format("--{} {}, {}", setting.name, setting.placeholder, setting.allowed));
+          fmt::format("--{} {}, {}", setting.name, setting.placeholder, allowed(setting)));
     }
     setting.source = "flag";
   }

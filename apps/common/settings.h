@@ -30,8 +30,8 @@ namespace pinion::apps {
 /// What stands in a file for a setting of this kind.
 enum class FileKind { text, integer, boolean, size };
 
-/// How a type is read and written. `kPlaceholder` names a value in the help; `kAllowed` says which
-/// texts are right.
+/// How a type is read and written. `kPlaceholder` names a value in the help; `kExamples` shows some
+/// ("such as …") and `kChoices` says which are right, where either helps.
 template <class T>
 struct Codec;
 
@@ -39,7 +39,8 @@ template <>
 struct Codec<std::string> {
   static constexpr FileKind kKind = FileKind::text;
   static constexpr std::string_view kPlaceholder = "TEXT";
-  static constexpr std::string_view kAllowed = "";
+  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kChoices = "";
   static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
   static std::string format(const std::string& value) { return value; }
 };
@@ -48,7 +49,8 @@ template <>
 struct Codec<bool> {
   static constexpr FileKind kKind = FileKind::boolean;
   static constexpr std::string_view kPlaceholder = "";
-  static constexpr std::string_view kAllowed = "true or false";
+  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kChoices = "true or false";
   static Parsed<bool> parse(std::string_view text) { return parse_boolean(text); }
   static std::string format(bool value) { return value ? "true" : "false"; }
 };
@@ -57,7 +59,8 @@ template <std::unsigned_integral T>
 struct Codec<T> {
   static constexpr FileKind kKind = FileKind::integer;
   static constexpr std::string_view kPlaceholder = "N";
-  static constexpr std::string_view kAllowed = "a whole number";
+  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kChoices = "a whole number";
   static Parsed<T> parse(std::string_view text) {
     const Parsed<std::uint64_t> number = parse_number(text);
     if (!number) return tl::unexpected(number.error());
@@ -71,7 +74,8 @@ template <>
 struct Codec<Delay> {
   static constexpr FileKind kKind = FileKind::text;
   static constexpr std::string_view kPlaceholder = "TIME";
-  static constexpr std::string_view kAllowed = "such as 250ms, 30s or 1m30s";
+  static constexpr std::string_view kExamples = "such as 250ms, 30s or 1m30s";
+  static constexpr std::string_view kChoices = "";
   static Parsed<Delay> parse(std::string_view text) { return parse_duration(text); }
   static std::string format(Delay value) { return format_duration(value); }
 };
@@ -86,7 +90,8 @@ template <>
 struct Codec<ByteCount> {
   static constexpr FileKind kKind = FileKind::size;
   static constexpr std::string_view kPlaceholder = "SIZE";
-  static constexpr std::string_view kAllowed = "such as 64, 4KiB or 1MiB";
+  static constexpr std::string_view kExamples = "such as 64, 4KiB or 1MiB";
+  static constexpr std::string_view kChoices = "";
   static Parsed<ByteCount> parse(std::string_view text) {
     return parse_size(text).map([](std::uint64_t bytes) { return ByteCount{bytes}; });
   }
@@ -95,15 +100,16 @@ struct Codec<ByteCount> {
 
 /// CPUs by number; empty means that the program chooses.
 template <>
-struct Codec<std::vector<int>> {
+struct Codec<std::vector<unsigned>> {
   static constexpr FileKind kKind = FileKind::text;
   static constexpr std::string_view kPlaceholder = "LIST";
-  static constexpr std::string_view kAllowed = "such as 0-1,3, or auto";
-  static Parsed<std::vector<int>> parse(std::string_view text) {
-    if (text == "auto") return std::vector<int>{};
+  static constexpr std::string_view kExamples = "such as 0-1,3, or auto";
+  static constexpr std::string_view kChoices = "";
+  static Parsed<std::vector<unsigned>> parse(std::string_view text) {
+    if (text == "auto") return std::vector<unsigned>{};
     return parse_cpu_list(text);
   }
-  static std::string format(const std::vector<int>& cpus) {
+  static std::string format(const std::vector<unsigned>& cpus) {
     return cpus.empty() ? "auto" : format_cpu_list(cpus);
   }
 };
@@ -156,7 +162,8 @@ class Settings {
     std::string name;
     std::string help;
     std::string placeholder;
-    std::string allowed;
+    std::string examples;
+    std::string choices;
     FileKind kind;
     std::function<Parsed<void>(std::string_view)> assign;
     std::function<std::string()> show;
@@ -167,8 +174,12 @@ class Settings {
   struct HelpRow {
     std::string left;
     std::string right;
+    std::string note = {};
   };
 
+  /// What may be written: "such as 250ms, 30s or 1m30s, from 1s to 1h".
+  static std::string allowed(const Setting& setting);
+  static std::string help_table(const std::vector<HelpRow>& rows);
   void add_setting(Setting setting);
   const Setting* find(std::string_view name) const;
   Setting* find(std::string_view name);
@@ -197,12 +208,14 @@ std::string range_text(const Range<T>& range) {
   return text + " to " + Codec<T>::format(range.most);
 }
 
+/// Types without an order have no range.
 template <class T>
-std::string allowed_text(const std::optional<Range<T>>& range) {
-  std::string text(Codec<T>::kAllowed);
-  if (!range) return text;
-  if constexpr (std::unsigned_integral<T>) return range_text(*range);
-  return text + ", " + range_text(*range);
+bool within(const T& value, const std::optional<Range<T>>& range) {
+  if constexpr (std::totally_ordered<T>) {
+    return !range || (value >= range->least && value <= range->most);
+  } else {
+    return !range;
+  }
 }
 
 }  // namespace detail
@@ -215,16 +228,13 @@ void Settings::add(T& value, Description description,
       .help = std::move(description.help),
       .placeholder = description.placeholder.empty() ? std::string(Codec<T>::kPlaceholder)
                                                      : std::move(description.placeholder),
-      .allowed = detail::allowed_text<T>(range),
+      .examples = std::string(Codec<T>::kExamples),
+      .choices = range ? detail::range_text(*range) : std::string(Codec<T>::kChoices),
       .kind = Codec<T>::kKind,
       .assign = [&value, range](std::string_view text) -> Parsed<void> {
         Parsed<T> parsed = Codec<T>::parse(text);
         if (!parsed) return tl::unexpected(std::move(parsed.error()));
-        if constexpr (std::totally_ordered<T>) {
-          if (range && (*parsed < range->least || *parsed > range->most)) {
-            return tl::unexpected(std::string("out of range"));
-          }
-        }
+        if (!detail::within(*parsed, range)) return tl::unexpected(std::string("out of range"));
         value = std::move(*parsed);
         return {};
       },

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -49,36 +50,50 @@ std::string Settings::file_value(FileKind kind, const std::string& text) {
 
 std::string Settings::help_text() const {
   std::vector<HelpRow> rows;
+  std::map<std::string, std::string> examples;
   for (const Setting& setting : settings_) {
     const bool flag = setting.kind == FileKind::boolean;
-    std::string note = flag ? fmt::format("[{}]", setting.default_text)
-                       : setting.default_text.empty()
-                           ? std::string()
-                           : fmt::format("[default {}; {}]", setting.default_text, setting.allowed);
-    rows.push_back({fmt::format("--{}{}{}", setting.name, flag ? "" : " ", setting.placeholder),
-                    fmt::format("{} {}", setting.help, note)});
+    HelpRow row{.left = fmt::format("--{}{}{}", setting.name, flag ? "" : " ", setting.placeholder),
+                .right = setting.help};
+    if (!flag && !setting.default_text.empty()) {
+      row.note = fmt::format("default {}{}{}", setting.default_text,
+                             setting.choices.empty() ? "" : "; ", setting.choices);
+    }
+    rows.push_back(std::move(row));
+    if (!setting.examples.empty()) examples[setting.placeholder] = setting.examples;
   }
   rows.push_back({"--config FILE", "read settings from this TOML file"});
   rows.push_back({"--print-config", "show every setting and where it comes from, as TOML"});
   rows.push_back({"-h, --help", "show this text"});
   rows.push_back({"-V, --version", "show the version"});
 
-  std::size_t left = 0;
-  for (const HelpRow& row : rows) left = std::max(left, row.left.size());
-  const std::size_t column = kIndent + left + kGap;
-  std::string text = fmt::format("{} {}: {}\n\nusage: {} [options]\n\noptions:\n", program_.name,
-                                 kVersion, program_.summary, program_.name);
-  for (const HelpRow& row : rows) {
-    std::string start = fmt::format("{:{}}{:{}}", "", kIndent, row.left, left + kGap);
-    for (const std::string& line : wrapped(row.right, kWidth - column)) {
-      text += fmt::format("{}{}\n", start, line);
-      start.assign(column, ' ');
-    }
+  std::string text = fmt::format("{} {}: {}\n\nusage: {} [options]\n\n{}\n", program_.name,
+                                 kVersion, program_.summary, program_.name, help_table(rows));
+  for (const auto& [placeholder, example] : examples) {
+    text += fmt::format("{} is {}.\n", placeholder, example);
   }
   text +=
       "\nAn option wins over the environment (--lcores is PINION_LCORES), that over the\n"
       "file (lcores = 1), that over the default.\n";
   if (!program_.examples.empty()) text += fmt::format("\nexamples:\n{}", program_.examples);
+  return text;
+}
+
+std::string Settings::help_table(const std::vector<HelpRow>& rows) {
+  std::size_t left = 0;
+  for (const HelpRow& row : rows) left = std::max(left, row.left.size());
+  const std::size_t column = kIndent + left + kGap;
+  std::string text;
+  for (const HelpRow& row : rows) {
+    std::string start = fmt::format("{:{}}{:{}}", "", kIndent, row.left, left + kGap);
+    for (const std::string& part : {row.right, row.note}) {
+      if (part.empty()) continue;
+      for (const std::string& line : wrapped(part, kWidth - column)) {
+        text += fmt::format("{}{}\n", start, line);
+        start.assign(column, ' ');
+      }
+    }
+  }
   return text;
 }
 

@@ -113,7 +113,7 @@ std::string format_duration(Delay delay) {
   if (rest == 0) return "0s";
   std::string text;
   for (const Unit& unit : kTimeUnits) {
-    if (rest < unit.scale) continue;
+    if (rest < unit.scale || (unit.name == "m" && text.empty() && rest < 2 * unit.scale)) continue;
     text += fmt::format("{}{}", rest / unit.scale, unit.name);
     rest %= unit.scale;
   }
@@ -176,8 +176,8 @@ std::string grouped(std::uint64_t number) {
   return text;
 }
 
-Parsed<std::vector<int>> parse_cpu_list(std::string_view text) {
-  std::vector<int> cpus;
+Parsed<std::vector<unsigned>> parse_cpu_list(std::string_view text) {
+  std::vector<unsigned> cpus;
   const auto wrong = [] { return unexpected(std::string("not a list of CPUs")); };
   for (;;) {
     std::uint64_t first = 0;
@@ -188,7 +188,7 @@ Parsed<std::vector<int>> parse_cpu_list(std::string_view text) {
       if (!to_number(take_digits(text), last) || last < first) return wrong();
     }
     if (last >= kMaxCpus) return unexpected(fmt::format("CPUs go up to {}", kMaxCpus - 1));
-    for (std::uint64_t cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<int>(cpu));
+    for (std::uint64_t cpu = first; cpu <= last; ++cpu) cpus.push_back(static_cast<unsigned>(cpu));
     if (text.empty()) break;
     if (text.front() != ',') return wrong();
     text.remove_prefix(1);
@@ -200,7 +200,7 @@ Parsed<std::vector<int>> parse_cpu_list(std::string_view text) {
   return cpus;
 }
 
-std::string format_cpu_list(std::span<const int> cpus) {
+std::string format_cpu_list(std::span<const unsigned> cpus) {
   std::string text;
   for (std::size_t i = 0; i < cpus.size();) {
     std::size_t end = i + 1;

@@ -40,8 +40,8 @@ using Parsed = tl::expected<T, std::string>;
 [[nodiscard]] std::string grouped(std::uint64_t number);
 
 /// "0-1,3": ascending, without repeats. At most 4096 CPUs.
-[[nodiscard]] Parsed<std::vector<int>> parse_cpu_list(std::string_view text);
-[[nodiscard]] std::string format_cpu_list(std::span<const int> cpus);
+[[nodiscard]] Parsed<std::vector<unsigned>> parse_cpu_list(std::string_view text);
+[[nodiscard]] std::string format_cpu_list(std::span<const unsigned> cpus);
 
 /// true/false, yes/no, on/off, 1/0.
 [[nodiscard]] Parsed<bool> parse_boolean(std::string_view text);

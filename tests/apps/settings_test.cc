@@ -71,7 +71,7 @@ class SettingsTest : public testing::Test {
   Delay period_ = 1s;
   ByteCount size_{64};
   bool reconnect_ = false;
-  std::vector<int> cpus_;
+  std::vector<unsigned> cpus_;
   Settings settings_{{.name = "program", .summary = "a program"}};
 };
 
@@ -89,7 +89,7 @@ TEST_F(SettingsTest, ReadsFlagsInBothForms) {
   EXPECT_EQ(timeout_, kNoTimeout);
   EXPECT_EQ(size_.value, 4096U);
   EXPECT_TRUE(reconnect_);
-  EXPECT_EQ(cpus_, (std::vector<int>{0, 1, 3}));
+  EXPECT_EQ(cpus_, (std::vector<unsigned>{0, 1, 3}));
   EXPECT_EQ(settings_.source("lcores"), "flag");
 }
 
@@ -209,7 +209,8 @@ TEST_F(SettingsTest, PrintsAFileThatReadsBackTheSame) {
 TEST_F(SettingsTest, HelpNamesEverySettingWithinEightyColumns) {
   const std::string help = settings_.help_text();
   for (const char* part : {"--listen TEXT", "--lcores N", "--read-timeout TIME", "--reconnect",
-                           "[default 30s;", "from 1 to 64", "--print-config", "--config FILE"}) {
+                           "default 30s; from 1ms, or none", "default 1; from 1 to 64",
+                           "TIME is such as 250ms", "--print-config", "--config FILE"}) {
     EXPECT_NE(help.find(part), std::string::npos) << part;
   }
   for (std::size_t at = 0; at < help.size();) {

@@ -44,7 +44,8 @@ TEST(Duration, SaysWhatIsWrong) {
 }
 
 TEST(Duration, WritesWhatItReads) {
-  for (const char* text : {"30s", "250ms", "1m30s", "2d1h", "none", "0s", "1s1ns", "1ms500us"}) {
+  for (const char* text :
+       {"30s", "250ms", "90s", "2m30s", "2d1h", "none", "0s", "1s1ns", "1ms500us", "1h1m"}) {
     ASSERT_TRUE(parse_duration(text)) << text;
     EXPECT_EQ(format_duration(*parse_duration(text)), text);
   }
@@ -93,9 +94,9 @@ TEST(Number, ReadsDigitsAndSeparators) {
 }
 
 TEST(CpuList, ReadsRangesAndRefusesRepeats) {
-  EXPECT_EQ(parse_cpu_list("0-1,3"), (std::vector<int>{0, 1, 3}));
-  EXPECT_EQ(parse_cpu_list("3,0-1"), (std::vector<int>{0, 1, 3}));
-  EXPECT_EQ(parse_cpu_list("7"), (std::vector<int>{7}));
+  EXPECT_EQ(parse_cpu_list("0-1,3"), (std::vector<unsigned>{0, 1, 3}));
+  EXPECT_EQ(parse_cpu_list("3,0-1"), (std::vector<unsigned>{0, 1, 3}));
+  EXPECT_EQ(parse_cpu_list("7"), (std::vector<unsigned>{7}));
   EXPECT_EQ(parse_cpu_list("0-2,1").error(), "CPU 1 is named twice");
   for (const char* text : {"", ",", "1,", "1-", "-1", "3-1", "a", "1,,2", "4096", "0 1"}) {
     EXPECT_FALSE(parse_cpu_list(text)) << text;

@@ -1,0 +1,89 @@
+#include "net_values.h"
+
+#include <array>
+#include <chrono>
+
+#include <fmt/format.h>
+
+namespace pinion::apps {
+namespace {
+
+using namespace std::chrono_literals;
+using tl::unexpected;
+
+constexpr Delay kIdleLeast = 1s;
+constexpr Delay kIntervalLeast = 100ms;
+constexpr std::uint64_t kProbesMost = 127;
+
+/// Sets one "name=value" of a keepalive; what is wrong otherwise.
+Parsed<void> set_part(Keepalive& keepalive, std::string_view name, std::string_view value) {
+  const auto out_of_range = [&] { return unexpected(fmt::format("{} is out of range", name)); };
+  if (name == "probes") {
+    const Parsed<std::uint64_t> probes = parse_number(value);
+    if (!probes) return unexpected(fmt::format("probes is {}", probes.error()));
+    if (*probes < 1 || *probes > kProbesMost) return out_of_range();
+    keepalive.probes = static_cast<int>(*probes);
+    return {};
+  }
+  const bool idle = name == "idle";
+  if (!idle && name != "interval") {
+    const std::array<std::string, 3> names = {"idle", "interval", "probes"};
+    const std::string nearest = nearest_name(name, names);
+    return unexpected(
+        fmt::format("unknown part {}{}", name,
+                    nearest.empty() ? "" : fmt::format(", did you mean {}", nearest)));
+  }
+  const Parsed<Delay> delay = parse_duration(value);
+  if (!delay) return unexpected(fmt::format("{}: {}", name, delay.error()));
+  if (*delay < (idle ? kIdleLeast : kIntervalLeast) || *delay == kNoTimeout) return out_of_range();
+  (idle ? keepalive.idle : keepalive.interval) = *delay;
+  return {};
+}
+
+}  // namespace
+
+Parsed<Endpoint> Codec<Endpoint>::parse(std::string_view text) {
+  Result<Endpoint> endpoint = Endpoint::parse(text);
+  if (!endpoint) return unexpected(std::move(endpoint.error().what));
+  return *endpoint;
+}
+
+Parsed<IdlePolicy> Codec<IdlePolicy>::parse(std::string_view text) {
+  const std::optional<IdlePolicy> policy = parse_idle_policy(text);
+  if (!policy) return unexpected(std::string("no idle policy"));
+  return *policy;
+}
+
+std::string_view meaning(IdlePolicy policy) {
+  switch (policy) {
+    case IdlePolicy::spin:
+      return "never sleeps";
+    case IdlePolicy::adaptive:
+      return "spins while work is likely to come, then sleeps";
+    case IdlePolicy::park:
+      return "sleeps at once";
+  }
+  return "";
+}
+
+Parsed<Keepalive> Codec<Keepalive>::parse(std::string_view text) {
+  if (text == "none") return Keepalive{.idle = kNoTimeout};
+  Keepalive keepalive{.idle = 60s, .interval = 10s, .probes = 3};
+  for (;;) {
+    const std::string_view part = text.substr(0, text.find(','));
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos) return unexpected(std::string("not name=value"));
+    const Parsed<void> set = set_part(keepalive, part.substr(0, equals), part.substr(equals + 1));
+    if (!set) return unexpected(set.error());
+    if (part.size() == text.size()) return keepalive;
+    text.remove_prefix(part.size() + 1);
+  }
+}
+
+std::string Codec<Keepalive>::format(const Keepalive& keepalive) {
+  if (keepalive.idle == kNoTimeout) return "none";
+  return fmt::format("idle={},interval={},probes={}", format_duration(keepalive.idle),
+                     format_duration(keepalive.interval), keepalive.probes);
+}
+
+}  // namespace pinion::apps

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// Checks of what a program will need, made before it starts anything. Each throws ProgramError
+/// (program.h) with a remedy.
+
+namespace pinion::apps {
+
+/// Makes sure that `connections` sockets can be open beside what the process needs itself. Raises
+/// the soft limit of descriptors as far as the hard one allows, so that only a hard limit that is
+/// too low is an error. `option` is the setting to lower instead: "--max-connections".
+void require_descriptors(std::uint64_t connections, const std::string& option);
+
+/// Which CPUs a program takes by itself. A server and a load generator on one host start from
+/// different ends, so that they don't share a CPU without need.
+enum class CpuOrder : std::uint8_t { from_first, from_last };
+
+/// A CPU for each of `lcores`: those of `cpus`, or, when that is empty, CPUs that this process may
+/// use.
+[[nodiscard]] std::vector<unsigned> choose_cpus(unsigned lcores, const std::vector<unsigned>& cpus,
+                                                CpuOrder order);
+
+}  // namespace pinion::apps

@@ -1,0 +1,121 @@
+#include "echo/report.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "common/text.h"
+
+namespace pinion::apps {
+namespace {
+
+double seconds(Delay delay) {
+  return std::chrono::duration<double>(delay.to_nanoseconds()).count();
+}
+
+/// "busy 1.0% idle 2.0% parked 97.0%" of the time between two figures.
+std::string shares(const LoopStats& before, const LoopStats& now) {
+  const std::array<std::uint64_t, 3> parts = {
+      now.busy_ns - before.busy_ns, now.idle_ns - before.idle_ns, now.parked_ns - before.parked_ns};
+  const double whole = std::max(
+      static_cast<double>(parts[0]) + static_cast<double>(parts[1]) + static_cast<double>(parts[2]),
+      1.0);
+  const auto percent = [&](std::size_t i) { return 100 * static_cast<double>(parts[i]) / whole; };
+  return fmt::format("busy {:.1f}% idle {:.1f}% parked {:.1f}%", percent(0), percent(1),
+                     percent(2));
+}
+
+}  // namespace
+
+void EchoFigures::merge(const EchoFigures& other) {
+  requests += other.requests;
+  const auto add = [&]<class T>(std::uint64_t T::* member, T& to, const T& from) {
+    to.*member += from.*member;
+  };
+  for (const auto member :
+       {&TransportStats::accepted, &TransportStats::open, &TransportStats::closing,
+        &TransportStats::bytes_in, &TransportStats::bytes_out, &TransportStats::read_timeouts,
+        &TransportStats::write_timeouts, &TransportStats::keepalive_timeouts,
+        &TransportStats::keepalive_probes, &TransportStats::resets_received,
+        &TransportStats::resets_sent, &TransportStats::accept_pauses}) {
+    add(member, transport, other.transport);
+  }
+  for (const auto member :
+       {&LoopStats::busy_ns, &LoopStats::idle_ns, &LoopStats::parked_ns, &LoopStats::parks,
+        &LoopStats::overlong_turns, &LoopStats::timers_fired, &LoopStats::tasks_refused}) {
+    add(member, loop, other.loop);
+  }
+  loop.worst_turn = std::max(loop.worst_turn, other.loop.worst_turn);
+  loop.timer_lateness.merge(other.loop.timer_lateness);
+}
+
+EchoFigures EchoFigures::sum(const std::vector<EchoFigures>& lcores) {
+  EchoFigures total;
+  for (const EchoFigures& lcore : lcores) total.merge(lcore);
+  return total;
+}
+
+std::string stats_line(const EchoFigures& before, const EchoFigures& now, Delay interval,
+                       Delay since_start) {
+  const double requests = static_cast<double>(now.requests - before.requests);
+  const TransportStats& net = now.transport;
+  return fmt::format(
+      "{:4.0f}s  {} connection{}  {:.0f} requests/s  timeouts read {} write {} keepalive {}  {}  "
+      "timers late p50 {} p99 {}",
+      seconds(since_start), net.open, net.open == 1 ? "" : "s", requests / seconds(interval),
+      net.read_timeouts, net.write_timeouts, net.keepalive_timeouts, shares(before.loop, now.loop),
+      rounded_duration(now.loop.timer_lateness.percentile(50)),
+      rounded_duration(now.loop.timer_lateness.percentile(99)));
+}
+
+std::string summary(const EchoFigures& total, Delay since_start) {
+  const TransportStats& net = total.transport;
+  const LoopStats& loop = total.loop;
+  std::string text = fmt::format("served for {:.1f}s\n", seconds(since_start));
+  text += fmt::format("connections  {} accepted\n", net.accepted);
+  text += fmt::format("requests     {}, {} bytes in, {} bytes out\n", total.requests, net.bytes_in,
+                      net.bytes_out);
+  text += fmt::format("timeouts     {} read, {} write, {} keepalive\n", net.read_timeouts,
+                      net.write_timeouts, net.keepalive_timeouts);
+  text += fmt::format("resets       {} received, {} sent\n", net.resets_received, net.resets_sent);
+  text += fmt::format("lcores       {}, {} parks, {} turns over 1ms\n", shares(LoopStats{}, loop),
+                      loop.parks, loop.overlong_turns);
+  if (loop.timers_fired == 0) return text;
+  text += fmt::format("timers       {} fired, late p50 {} p99 {} max {}\n", loop.timers_fired,
+                      rounded_duration(loop.timer_lateness.percentile(50)),
+                      rounded_duration(loop.timer_lateness.percentile(99)),
+                      rounded_duration(loop.timer_lateness.max()));
+  return text;
+}
+
+EchoReport::EchoReport(std::size_t lcores, std::chrono::seconds period) : desk_(lcores) {
+  if (period.count() > 0) ticker_.emplace(period, [this] { print_line(); });
+}
+
+void EchoReport::begin(const std::string& first_line) {
+  fmt::print("{}\n", first_line);
+  std::fflush(stdout);
+  start_ = Clock::now();
+  begun_ = true;
+}
+
+void EchoReport::print_line() {
+  if (!begun_) return;
+  EchoFigures now = EchoFigures::sum(desk_.collect());
+  const Delay elapsed = since_start();
+  fmt::print("{}\n", stats_line(before_, now,
+                                elapsed.to_nanoseconds() - last_line_.to_nanoseconds(), elapsed));
+  std::fflush(stdout);
+  before_ = std::move(now);
+  last_line_ = elapsed;
+}
+
+void EchoReport::finish() {
+  ticker_.reset();
+  fmt::print("{}", summary(EchoFigures::sum(desk_.collect()), since_start()));
+}
+
+}  // namespace pinion::apps

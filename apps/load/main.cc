@@ -1,0 +1,154 @@
+// pinion-load: sends requests to an echo server, verifies every byte that comes back, and says how
+// long it took. The client side of the connection API.
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+#include <pinion/eventloop/runtime.h>
+#include <pinion/net/kernel_transport.h>
+#include <pinion/timers/time_source.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "common/figures.h"
+#include "common/preflight.h"
+#include "common/program.h"
+#include "load/client.h"
+#include "load/plan.h"
+#include "load/report.h"
+
+namespace pinion::apps {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// The file for --json, opened before anything starts, so that a run isn't lost for a bad name.
+std::ofstream open_json(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  file.open(path);
+  if (!file) {
+    throw ProgramError(Error{.code = ErrorCode::io_error,
+                             .what = fmt::format("can't write {}: {}", path, std::strerror(errno)),
+                             .hint = "--json FILE, in a folder that exists and may be written"},
+                       kExitFailed);
+  }
+  return file;
+}
+
+/// Shows the progress on stderr: a bar that is drawn over on a terminal, otherwise a line a second.
+class Progress {
+ public:
+  Progress(const LoadPlan& plan, FiguresDesk<LoadResults>& desk)
+      : plan_(plan), desk_(desk), terminal_(isatty(STDERR_FILENO) == 1) {
+    ticker_.emplace(terminal_ ? 200ms : 1000ms, [this] { show(); });
+  }
+
+  /// Ends it and clears the bar.
+  void finish() {
+    ticker_.reset();
+    if (terminal_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  void show() {
+    LoadResults total;
+    for (const LoadResults& lcore : desk_.collect()) total.merge(lcore);
+    const Instant now = clock_.now();
+    const double passed = std::chrono::duration<double>(now - last_).count();
+    const double rate = static_cast<double>(total.answered - answered_) / passed;
+    const std::string line =
+        progress_line(plan_, now, total, rate, terminal_, terminal_ ? columns() : 0);
+    if (terminal_) {
+      fmt::print(stderr, "\r{}\x1b[K", line);
+    } else {
+      fmt::print(stderr, "{}\n", line);
+    }
+    std::fflush(stderr);
+    last_ = now;
+    answered_ = total.answered;
+  }
+
+  static std::size_t columns() {
+    winsize size{};
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col : 80;
+  }
+
+  const LoadPlan& plan_;
+  FiguresDesk<LoadResults>& desk_;
+  bool terminal_;
+  MonotonicTime clock_;
+  Instant last_ = clock_.now();
+  std::uint64_t answered_ = 0;
+  std::optional<Ticker> ticker_;
+};
+
+/// Runs when every lcore is set up.
+Task<> announce(const LoadOptions& options) {
+  fmt::print("{}\n", first_line(options));
+  std::fflush(stdout);
+  co_return;
+}
+
+/// Runs the plan on all lcores.
+RunReport run_clients(const LoadPlan& plan, const std::vector<unsigned>& cpus,
+                      FiguresDesk<LoadResults>& desk) {
+  const LoopOptions loop{.idle = plan.options.idle, .drain_timeout = 2s};
+  const auto runtime = must(Runtime::create({.cpus = cpus, .loop = loop}));
+  return must(runtime->run([&](Lcore& lcore) -> Result<> {
+    auto transport = KernelTransport::create(lcore.loop());
+    if (!transport) return tl::unexpected(transport.error());
+    Transport& shared = lcore.keep(std::move(*transport));
+    Client& client = lcore.keep(std::make_unique<Client>(plan, lcore.loop(), shared, lcore.index(),
+                                                         static_cast<unsigned>(cpus.size())));
+    lcore.keep(desk.join(lcore.index(), lcore.loop(),
+                         [&client](LoadResults& results) { results = client.results(); }));
+    client.start();
+    if (lcore.index() == 0) lcore.loop().spawn(announce(plan.options), "announcement");
+    return {};
+  }));
+}
+
+int run(const LoadOptions& options) {
+  require_descriptors(std::uint64_t{options.connections} + options.silent, "--connections");
+  const auto cpus = choose_cpus(options.lcores, options.cpus, CpuOrder::from_last);
+  std::ofstream json_file = open_json(options.json);
+
+  // Lcores need a moment to start; the first requests aren't late for that.
+  MonotonicTime clock;
+  LoadPlan plan = LoadPlan::from(options, saturating_add(clock.now(), 50ms));
+  FiguresDesk<LoadResults> desk(cpus.size());
+  Progress progress(plan, desk);
+  const RunReport ended = run_clients(plan, cpus, desk);
+  progress.finish();
+
+  const auto total = std::make_unique<LoadResults>();
+  for (const LoadResults& lcore : desk.collect()) total->merge(lcore);
+  const bool interrupted = ended.signal != 0;
+  if (interrupted) plan.cut_off(clock.now());
+  fmt::print("{}", summary(plan, *total, interrupted));
+  if (json_file.is_open()) json_file << json(plan, *total, interrupted);
+  std::fflush(stdout);
+  must(verdict(plan, *total));
+  return kExitDone;
+}
+
+}  // namespace
+}  // namespace pinion::apps
+
+int main(int argc, char** argv) {
+  using namespace pinion::apps;
+  return run_program([&] {
+    LoadOptions options;
+    return read_load_options(options, argc, argv) ? run(options) : kExitDone;
+  });
+}

@@ -1,0 +1,180 @@
+"""Wrong use of the programs: each is an error with its remedy, before anything has started."""
+
+import os
+import resource
+import socket
+import subprocess
+import tempfile
+
+import support
+from support import ECHO, LOAD, run
+
+
+def limit_descriptors(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class WrongUse(support.TestCase):
+    def test_unknown_flag(self):
+        self.assert_error(
+            run([ECHO, "--read-timout", "3s"]), 2,
+            "unknown option --read-timout",
+            "--read-timeout, or pinion-echo --help lists all options")
+        self.assert_error(
+            run([LOAD, "--conections", "3"]), 2,
+            "unknown option --conections",
+            "--connections, or pinion-load --help lists all options")
+
+    def test_bad_duration(self):
+        self.assert_error(
+            run([ECHO, "--read-timeout", "30"]), 2,
+            "--read-timeout 30: a duration needs a unit",
+            "--read-timeout TIME, such as 250ms, 30s or 1m30s.*")
+        self.assert_error(
+            run([ECHO], {"PINION_WRITE_TIMEOUT": "soon"}), 2,
+            "PINION_WRITE_TIMEOUT=soon: not a duration",
+            "PINION_WRITE_TIMEOUT=TIME, such as .*")
+
+    def test_value_out_of_range(self):
+        self.assert_error(run([ECHO, "--lcores", "0"]), 2,
+                          "--lcores 0: out of range", r"--lcores N, from 1 to \d+")
+        self.assert_error(run([ECHO, "--keepalive", "idle=1ms"]), 2,
+                          "--keepalive idle=1ms: idle is out of range", "--keepalive SPEC, .*")
+        self.assert_error(run([ECHO, "--keepalive", "idel=60s"]), 2,
+                          "--keepalive idel=60s: unknown part idel, did you mean idle",
+                          "--keepalive SPEC, .*")
+        self.assert_error(run([ECHO, "--idle", "sleepy"]), 2,
+                          "--idle sleepy: .*", "--idle POLICY, spin, adaptive or park")
+
+    def test_more_lcores_than_cpus(self):
+        self.assert_error(run(["taskset", "-c", "0", ECHO, "--lcores", "2"]), 2,
+                          "2 lcores asked for, 1 CPUs to run them on", "choose 1 to 1 lcores")
+
+    def test_lcores_and_cpus_disagree(self):
+        self.assert_error(run([ECHO, "--lcores", "2", "--cpus", "0"]), 2,
+                          "2 lcores need 2 CPUs, --cpus names 1", "--lcores 1")
+
+    def test_cpu_that_is_not_there(self):
+        self.assert_error(run([ECHO, "--cpus", "4095"]), 2,
+                          "this process may not use CPU 4095", r"choose from [\d,-]+.*")
+
+    def test_config_file_with_an_unknown_key(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('# a comment\nlcores = 1\nread_timeout = "3s"\n')
+            file.flush()
+            self.assert_error(run([ECHO, "--config", file.name]), 2,
+                              f"{file.name}:3: unknown setting read_timeout", "read-timeout = …")
+
+    def test_config_file_with_a_wrong_type(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('\nlcores = "two"\n')
+            file.flush()
+            self.assert_error(run([ECHO, "--config", file.name]), 2,
+                              f"{file.name}:2: lcores must be a whole number, this is text",
+                              "lcores = 1")
+
+    def test_config_file_that_is_not_there(self):
+        self.assert_error(run([ECHO, "--config", "/nowhere/echo.toml"]), 2,
+                          "can't read the settings file /nowhere/echo.toml: .*No such file.*",
+                          "--config FILE, a file that exists and that this user may read")
+
+    def test_bad_address(self):
+        self.assert_error(run([ECHO, "--listen", "localhost"]), 2,
+                          "--listen localhost: .*", "--listen ADDR:PORT, such as 127.0.0.1:7007.*")
+        self.assert_error(run([ECHO, "--listen", "127.0.0.1:70000"]), 2,
+                          "--listen 127.0.0.1:70000: .*", "--listen ADDR:PORT, such as .*")
+
+    def test_address_of_another_host(self):
+        self.assert_error(run([ECHO, "--listen", "192.0.2.1:7007"]), 1,
+                          ".*192.0.2.1.*", ".+")
+
+    def test_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            port = other.getsockname()[1]
+            self.assert_error(run([ECHO, "--listen", f"127.0.0.1:{port}"]), 1,
+                              f".*127.0.0.1:{port}.*", ".+")
+
+    def test_port_in_use_by_another_pinion_echo(self):
+        with support.Server() as server:
+            for lcores in ("1", "2"):
+                self.assert_error(run([ECHO, "--listen", server.address, "--lcores", lcores]), 1,
+                                  f".*{server.address}.*", ".+")
+            with server.connect() as connection:
+                connection.sendall(b"still here")
+                self.assertEqual(support.receive_exactly(connection, 10), b"still here")
+
+    def test_privileged_port_as_non_root(self):
+        with tempfile.TemporaryDirectory() as directory:
+            program, environment = support.copy_for_everyone(directory)
+            user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+            if os.geteuid() != 0:
+                user = {}
+            done = run([program, "--listen", "127.0.0.1:80"], environment, **user)
+            self.assert_error(done, 1, ".*127.0.0.1:80.*", ".+")
+
+    def test_too_few_descriptors(self):
+        done = run([ECHO, "--max-connections", "10000"],
+                   preexec_fn=limit_descriptors(1024, 1024))
+        self.assert_error(
+            done, 1,
+            "--max-connections 10000 needs 10064 file descriptors, this process may have 1024",
+            "ulimit -n 10064, or --max-connections 960")
+
+    def test_soft_limit_is_raised(self):
+        with support.Server("--max-connections", "2000",
+                            preexec_fn=limit_descriptors(256, 4096)) as server:
+            limits = open(f"/proc/{server.process.pid}/limits").read()
+            self.assertRegex(limits, r"Max open files\s+2064\s+4096")
+            self.assertEqual(server.stop(), 0)
+
+    def test_io_uring_blocked(self):
+        for program in (ECHO, LOAD):
+            done = run([support.WITHOUT_IO_URING, program])
+            self.assert_error(done, 1, ".*io_uring.*", ".+")
+
+    def test_nothing_was_bound_when_an_error_is_shown(self):
+        port = support.free_port()
+        run([support.WITHOUT_IO_URING, ECHO, "--listen", f"127.0.0.1:{port}"])
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+    def test_load_contradictions(self):
+        self.assert_error(run([LOAD, "--rate", "10", "--think", "1s"]), 2,
+                          "--rate and --think exclude each other.*", ".+")
+        self.assert_error(run([LOAD, "--connections", "0"]), 2,
+                          "there is nothing to do.*", "--connections 50")
+        self.assert_error(run([LOAD, "--json", "/nowhere/results.json"]), 1,
+                          "can't write /nowhere/results.json: .*", ".+")
+
+
+class HelpAndVersion(support.TestCase):
+    def test_version(self):
+        for program, name in ((ECHO, "pinion-echo"), (LOAD, "pinion-load")):
+            for flag in ("--version", "-V"):
+                done = run([program, flag])
+                self.assertEqual(done.returncode, 0)
+                self.assertRegex(done.stdout, rf"^{name} \d+\.\d+\.\d+\n$")
+
+    def test_help_names_defaults_and_units_in_eighty_columns(self):
+        for program in (ECHO, LOAD):
+            for flag in ("--help", "-h"):
+                done = run([program, flag])
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
+        echo = run([ECHO, "--help"]).stdout
+        for part in ("--listen ADDR:PORT", "127.0.0.1:7007", "--read-timeout TIME", "default 30s",
+                     "idle=60s,interval=10s,probes=3", "--max-connections N", "10000",
+                     "--drain-timeout TIME", "--config FILE", "--print-config"):
+            self.assertIn(part, echo)
+
+    def test_help_needs_no_io_uring(self):
+        self.assertEqual(run([support.WITHOUT_IO_URING, ECHO, "--help"]).returncode, 0)
+
+    def test_output_that_nobody_reads_is_no_crash(self):
+        process = subprocess.Popen([ECHO, "--help"], stdout=subprocess.PIPE)
+        process.stdout.close()
+        self.assertIn(process.wait(support.PATIENCE), (0, -13))
+
+
+if __name__ == "__main__":
+    support.main()
