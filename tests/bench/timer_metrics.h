@@ -8,6 +8,7 @@
 
 #include "peers/subject.h"
 #include "support/cycle_clock.h"
+#include "support/summary.h"
 #include "timer_workload.h"
 
 /// How each figure of the timer bench is taken. Every function builds its population, lets the
@@ -97,39 +98,49 @@ class SteadyRun {
   }
 
  private:
-  struct Batch {
-    double insert_ns;
-    double cancel_ns;
+  /// Nanoseconds per operation of each chunk: a chunk that was interrupted doesn't spoil the
+  /// others, and their median is the figure.
+  struct Chunks {
+    std::vector<double> insert_ns;
+    std::vector<double> cancel_ns;
   };
+  static constexpr std::size_t kChunk = 4'096;
 
   void measure_insert_and_cancel(SteadyFigures& figures) {
-    const Batch first = run_batch(std::min<std::size_t>(work_.spare, 1024));
-    const double slower = std::max({first.insert_ns, first.cancel_ns, 0.1});
+    Chunks first;
+    run_batch(std::min<std::size_t>(work_.spare, 1'024), first);
+    const double slower = std::max({first.insert_ns[0], first.cancel_ns[0], 0.1});
     const auto fits = static_cast<std::size_t>(kCapNs / slower);
     const std::size_t batch = std::clamp<std::size_t>(fits, 1, work_.spare);
     const std::size_t repeats = std::clamp<std::size_t>(200'000 / batch, 1, fits / batch + 1);
-    run_batch(std::min<std::size_t>(batch, 100'000));  // the allocators of some peers warm up
-    for (std::size_t i = 0; i < repeats; ++i) {
-      const Batch figure = run_batch(batch);
-      figures.insert_ns += figure.insert_ns / static_cast<double>(repeats);
-      figures.cancel_ns += figure.cancel_ns / static_cast<double>(repeats);
-    }
+    run_batch(std::min<std::size_t>(batch, 100'000), first);  // the peers' allocators warm up
+    Chunks chunks;
+    for (std::size_t i = 0; i < repeats; ++i) run_batch(batch, chunks);
+    figures.insert_ns = summarise(std::move(chunks.insert_ns)).median;
+    figures.cancel_ns = summarise(std::move(chunks.cancel_ns)).median;
   }
 
   /// Arms `count` entries that lie anywhere in memory, then cancels as many others.
-  Batch run_batch(std::size_t count) {
+  void run_batch(std::size_t count, Chunks& chunks) {
     const std::uint32_t* spare = slots_.data() + work_.live;
     const std::uint32_t* delays = work_.delays.data() + random_.below(work_.live);
     if (work_.live >= kColdFrom) evict_caches();
-    std::uint64_t begin = read_cycles_fenced();
-    for (std::size_t i = 0; i < count; ++i) subject_->arm(spare[i], now_ + delays[i]);
-    const double insert = clock_.elapsed_ns(begin, read_cycles_fenced());
+    run_chunks(count, chunks.insert_ns,
+               [&](std::size_t i) { subject_->arm(spare[i], now_ + delays[i]); });
     choose_live(count);
     if (work_.live >= kColdFrom) evict_caches();
-    begin = read_cycles_fenced();
-    for (std::size_t i = 0; i < count; ++i) subject_->cancel(spare[i]);
-    const double cancel = clock_.elapsed_ns(begin, read_cycles_fenced());
-    return {insert / static_cast<double>(count), cancel / static_cast<double>(count)};
+    run_chunks(count, chunks.cancel_ns, [&](std::size_t i) { subject_->cancel(spare[i]); });
+  }
+
+  template <class Operation>
+  void run_chunks(std::size_t count, std::vector<double>& figures, Operation operation) {
+    for (std::size_t done = 0; done < count;) {
+      const std::size_t chunk = std::min(kChunk, count - done);
+      const std::uint64_t begin = read_cycles_fenced();
+      for (const std::size_t end = done + chunk; done < end; ++done) operation(done);
+      const double ns = clock_.elapsed_ns(begin, read_cycles_fenced());
+      figures.push_back(ns / static_cast<double>(chunk));
+    }
   }
 
   /// Swaps `count` random armed entries into the spare places.

@@ -1,37 +1,14 @@
 #include "timer_subjects.h"
 
-#include "peers/floor_subject.h"
-#include "peers/heap4.h"
-#include "peers/multimap_timers.h"
-#include "peers/pinion_wheel.h"
-#include "peers/plain_wheel.h"
+#include "subjects/subjects.h"
 #ifdef PINION_BENCH_RTE
 #include "peers/rte_timers.h"
-#endif
-#ifdef PINION_BENCH_LIBUV
-#include "peers/libuv_timers.h"
-#endif
-#ifdef PINION_BENCH_ASIO
-#include "peers/asio_timers.h"
 #endif
 
 namespace pinion::bench {
 namespace {
 
 bool rte_ready = false;
-
-template <Subject S>
-TimerSubject make_subject() {
-  return {.name = S::kName,
-          .largest_in_full = S::kLargestInFull,
-          .largest_at_all = S::kLargestAtAll,
-          .fires = std::string(S::kName) != FloorSubject::kName,
-          .drain = &drain<S>,
-          .steady = [](const Workload& work, const CycleClock& clock,
-                       std::uint64_t seed) { return SteadyRun<S>(work, clock, seed).run(); },
-          .extend = [](const ExtendWorkload& work,
-                       const CycleClock& clock) { return ExtendRun<S>(work, clock).run(); }};
-}
 
 }  // namespace
 
@@ -58,18 +35,18 @@ std::vector<std::string> prepare_subjects([[maybe_unused]] int cpu) {
 }
 
 std::vector<TimerSubject> timer_subjects() {
-  std::vector<TimerSubject> subjects = {make_subject<PinionWheel>(), make_subject<FloorSubject>(),
-                                        make_subject<PlainWheel>(), make_subject<Heap4>()};
+  std::vector<TimerSubject> subjects = {pinion_subject(), floor_subject(), plain_wheel_subject(),
+                                        heap4_subject()};
 #ifdef PINION_BENCH_RTE
-  if (rte_ready) subjects.push_back(make_subject<RteTimers>());
+  if (rte_ready) subjects.push_back(rte_timer_subject());
 #endif
 #ifdef PINION_BENCH_LIBUV
-  subjects.push_back(make_subject<LibuvTimers>());
+  subjects.push_back(libuv_subject());
 #endif
 #ifdef PINION_BENCH_ASIO
-  subjects.push_back(make_subject<AsioTimers>());
+  subjects.push_back(asio_subject());
 #endif
-  subjects.push_back(make_subject<MultimapTimers>());
+  subjects.push_back(multimap_subject());
   return subjects;
 }
 
