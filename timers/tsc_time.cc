@@ -23,7 +23,7 @@ constexpr int kReadings = 8;
 constexpr double kMostDrift = 0.001;
 
 std::int64_t kernel_ns() noexcept {
-  return MonotonicTime{}.now().time_since_epoch().count();
+  return MonotonicTime::read().time_since_epoch().count();
 }
 
 /// Keeps the counter from being read before what stands above has been done.
@@ -117,7 +117,7 @@ void TscTime::set_rate(const Sample& from, const Sample& to) noexcept {
   drift_ns_ = (highest_rate(from, to) / per_count - 1) * every;
 }
 
-Result<TscTime> TscTime::create() {
+Result<> TscTime::calibrate() {
   if (!invariant_counter()) return refuse("this CPU's counter does not run at a constant rate");
   if (kernel_refuses_counter()) return refuse("the kernel has found this CPU's counter unstable");
   Sample samples[3];
@@ -138,11 +138,10 @@ Result<TscTime> TscTime::create() {
   if (one > other * (1 + kMostDrift) || other > one * (1 + kMostDrift)) {
     return refuse("this CPU's counter was measured to change its rate");
   }
-  TscTime time;
-  time.set_rate(samples[0], samples[2]);
-  time.set_base(samples[2]);
-  time.last_ns_ = time.base_ns_;
-  return time;
+  set_rate(samples[0], samples[2]);
+  set_base(samples[2]);
+  last_ns_ = base_ns_;
+  return {};
 }
 
 /// After a suspension, or a move to another machine, the counter may have jumped in either

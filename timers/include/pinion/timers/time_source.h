@@ -34,7 +34,9 @@ class TimeSource {
 /// CLOCK_MONOTONIC itself.
 class MonotonicTime final : public TimeSource {
  public:
-  [[nodiscard]] Instant now() noexcept override {
+  [[nodiscard]] Instant now() noexcept override { return read(); }
+
+  [[nodiscard]] static Instant read() noexcept {
     timespec time{};
     ::clock_gettime(CLOCK_MONOTONIC, &time);
     return Instant{std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec}};
@@ -71,7 +73,11 @@ class TscTime final : public TimeSource {
  public:
   /// Checks that the counter runs at a constant rate in all power states and calibrates it, which
   /// takes 4 ms. `unsupported` when the CPU, the kernel or the measurement says that it doesn't.
-  [[nodiscard]] PINION_EXPORT static Result<TscTime> create();
+  [[nodiscard]] static Result<TscTime> create() {
+    TscTime time;  // made here: the library is built without the type information of its classes
+    if (Result<> done = time.calibrate(); !done) return tl::unexpected<Error>(done.error());
+    return time;
+  }
 
   [[nodiscard]] Instant now() noexcept override {
     const std::uint64_t elapsed = counter() - base_;
@@ -112,6 +118,7 @@ class TscTime final : public TimeSource {
     return 0;
 #endif
   }
+  PINION_EXPORT Result<> calibrate();
   static Sample sample() noexcept;
   static std::uint64_t lowest_rate(const Sample& from, const Sample& to) noexcept;
   static double highest_rate(const Sample& from, const Sample& to) noexcept;
