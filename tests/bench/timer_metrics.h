@@ -19,6 +19,9 @@ namespace pinion::bench {
 /// A peer that is slow is measured on as many operations as fit into this.
 inline constexpr double kCapNs = 300e6;
 
+/// About how long a chunk of operations takes: much less than a scheduler's time slice.
+inline constexpr double kChunkNs = 200e3;
+
 /// From this many timers on insert and cancel meet entries that no cache holds, as those of a large
 /// program are; below, those that the batch before left in it.
 inline constexpr std::size_t kColdFrom = 1'000'000;
@@ -55,9 +58,9 @@ DrainFigures drain(const Workload& work, const CycleClock& clock, bool stamps) {
   DrainFigures figures;
   figures.cycles.resize(stamps ? kDrainTicks : 0);
   fired_sink = {};
-  const std::uint64_t begin = read_cycles_fenced();
+  const Stretch stretch(clock);
   if (stamps) {
-    std::uint64_t last = begin;
+    std::uint64_t last = read_cycles();
     for (Tick tick = 1; tick <= kDrainTicks; ++tick) {
       subject->advance(kStart + tick);
       const std::uint64_t now = read_cycles();
@@ -68,7 +71,7 @@ DrainFigures drain(const Workload& work, const CycleClock& clock, bool stamps) {
   } else {
     for (Tick tick = 1; tick <= kDrainTicks; ++tick) subject->advance(kStart + tick);
   }
-  double total = clock.elapsed_ns(begin, read_cycles_fenced());
+  double total = stretch.ns();
   if (stamps) total -= static_cast<double>(kDrainTicks) * clock.read_cost_ns();
   figures.expire_ns = total / static_cast<double>(std::max<std::uint64_t>(fired_sink.count, 1));
   return figures;
@@ -104,12 +107,11 @@ class SteadyRun {
     std::vector<double> insert_ns;
     std::vector<double> cancel_ns;
   };
-  static constexpr std::size_t kChunk = 4'096;
-
   void measure_insert_and_cancel(SteadyFigures& figures) {
     Chunks first;
     run_batch(std::min<std::size_t>(work_.spare, 1'024), first);
     const double slower = std::max({first.insert_ns[0], first.cancel_ns[0], 0.1});
+    chunk_ = static_cast<std::size_t>(std::clamp(kChunkNs / slower, 16.0, 4'096.0));
     const auto fits = static_cast<std::size_t>(kCapNs / slower);
     const std::size_t batch = std::clamp<std::size_t>(fits, 1, work_.spare);
     const std::size_t repeats = std::clamp<std::size_t>(200'000 / batch, 1, fits / batch + 1);
@@ -135,7 +137,7 @@ class SteadyRun {
   template <class Operation>
   void run_chunks(std::size_t count, std::vector<double>& figures, Operation operation) {
     for (std::size_t done = 0; done < count;) {
-      const std::size_t chunk = std::min(kChunk, count - done);
+      const std::size_t chunk = std::min(chunk_, count - done);
       const std::uint64_t begin = read_cycles_fenced();
       for (const std::size_t end = done + chunk; done < end; ++done) operation(done);
       const double ns = clock_.elapsed_ns(begin, read_cycles_fenced());
@@ -192,6 +194,7 @@ class SteadyRun {
   Random random_;
   std::vector<std::uint32_t> slots_;  ///< entries: the armed ones, then the spare ones
   std::unique_ptr<S> subject_;
+  std::size_t chunk_ = 1'024;
   Tick now_ = kStart;
 };
 
@@ -216,9 +219,9 @@ class ExtendRun {
     Tick ticks = 0;
     const Tick slice = work_.period / 1'000;
     while (ticks < work_.period && (S::kLazyExtend || total < 2 * kCapNs)) {
-      const std::uint64_t begin = read_cycles_fenced();
+      const Stretch stretch(clock_);
       run_ticks(slice);
-      total += clock_.elapsed_ns(begin, read_cycles_fenced());
+      total += stretch.ns();
       ticks += slice;
     }
     fired_sink = {};

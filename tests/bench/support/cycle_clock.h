@@ -71,4 +71,20 @@ class CycleClock {
   double fenced_pair_cost_ = 0;
 };
 
+/// The time of a stretch of milliseconds, less what the thread spent off its cpu: another program
+/// that takes turns with this one slows a bench down, but doesn't count as its work.
+class Stretch {
+ public:
+  /// Begins now. Two system calls, outside of what is measured.
+  explicit Stretch(const CycleClock& clock);
+
+  /// Nanoseconds up to now.
+  double ns() const;
+
+ private:
+  const CycleClock& clock_;
+  double cpu_begin_ns_;
+  std::uint64_t begin_;
+};
+
 }  // namespace pinion::bench
