@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""That tools/lib/tidy.py finds what it is there for, and leaves good text alone."""
+
+import importlib.util
+import pathlib
+import unittest
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+SPEC = importlib.util.spec_from_file_location("tidy", TOP / "tools" / "lib" / "tidy.py")
+tidy = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tidy)
+
+
+class Texts(tidy.Tree):
+    """A tree that is not on disk."""
+
+    def __init__(self, **texts):
+        self.root = str(TOP)
+        self.texts = {name.replace("__", "/").replace("_h", ".h").replace("_cc", ".cc"): text
+                      for name, text in texts.items()}  # fmt: skip
+
+
+class Tidy(unittest.TestCase):
+    def findings(self, check, **texts):
+        return list(tidy.CHECKS[check](Texts(**texts)))
+
+    def test_width_counts_characters(self):
+        self.assertFalse(self.findings("width", lib__a_h="é" * 100 + "\n"))
+        self.assertTrue(self.findings("width", lib__a_h="e" * 101 + "\n"))
+
+    def test_finds_long_functions_behind_any_signature(self):
+        body = "  step();\n" * 60
+        for head in (
+            "void f() {", "auto f(int a,\n       int b) -> int {", "template <class T>\nT g() {",
+            "TEST(A, B) {", "X::X(int a)\n    : a_(a) {", "class A {\n void f() const noexcept {",
+        ):  # fmt: skip
+            text = head + "\n" + body + "}\n"
+            self.assertTrue(self.findings("function-length", lib__a_cc=text), head)
+
+    def test_leaves_long_classes_and_tables_alone(self):
+        lines = "  int member = 1;  // { not a brace\n" * 80
+        for head in ("namespace x {", "class A final : public B<int()> {", "enum class E {",
+                     "constexpr T kTable[] = {"):  # fmt: skip
+            text = head + "\n" + lines + "};\n"
+            self.assertFalse(self.findings("function-length", lib__a_cc=text), head)
+
+    def test_includes_go_one_way(self):
+        ways = (("lib", "timers", False), ("net", "timers", True), ("eventloop", "net", False),
+                ("apps", "net", True))  # fmt: skip
+        for folder, target, good in ways:
+            text = {f"{folder}__a_cc": f"#include <pinion/{target}/x.h>\n"}
+            found = self.findings("include-direction", **text)
+            self.assertEqual(not found, good, (folder, target))
+
+    def test_foreign_headers_stay_where_they_belong(self):
+        dpdk, uring = "#include <rte_timer.h>\n", "#include <liburing.h>\n"
+        self.assertTrue(self.findings("include-direction", timers__a_cc=dpdk))
+        self.assertTrue(self.findings("include-direction", lib__a_h=uring))
+        self.assertFalse(self.findings("include-direction", eventloop__a_cc=uring))
+
+    def test_clocks_are_read_by_time_sources_alone(self):
+        text = "auto t = std::chrono::steady_clock::now();\n"
+        self.assertTrue(self.findings("clock", timers__wheel_cc=text))
+        self.assertFalse(self.findings("clock", timers__wheel_cc="// " + text))
+        self.assertFalse(self.findings("clock", eventloop__a_cc=text))
+
+    def test_finds_dead_files(self):
+        texts = {"lib__a_cc": "", "lib__meson.build": "files('b.cc')\n", "lib__c_h": ""}
+        self.assertEqual(len(self.findings("dead-files", **texts)), 2)
+        texts["lib__a_cc"] = '#include "c.h"\n'
+        texts["lib__meson.build"] = "files('a.cc')\n"
+        self.assertFalse(self.findings("dead-files", **texts))
+
+    def test_finds_marks_of_unfinished_work(self):
+        self.assertTrue(self.findings("unfinished", lib__a_h="// TO" + "DO: more\n"))
+        self.assertFalse(self.findings("unfinished", lib__a_h="// the to-do list of a loop\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
