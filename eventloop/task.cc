@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <utility>
@@ -19,6 +20,8 @@ struct alignas(16) FrameHeader {
   FramePool* pool;
 };
 
+thread_local void* newest = nullptr;
+
 /// How often a task may call and return before others have their turn.
 constexpr unsigned kMaxHops = 64;
 
@@ -33,7 +36,20 @@ void* PromiseBase::operator new(std::size_t size) noexcept {
   void* const memory =
       pool == nullptr ? ::operator new(whole, std::nothrow) : pool->allocate(whole);
   if (memory == nullptr) return nullptr;
-  return new (memory) FrameHeader{pool} + 1;
+  newest = new (memory) FrameHeader{pool} + 1;
+  return newest;
+}
+
+void* PromiseBase::newest_frame() noexcept {
+  return newest;
+}
+
+void PromiseBase::layout_is_wrong() noexcept {
+  std::fputs(
+      "pinion: GCC 12 has miscompiled this coroutine: it has co_await in a condition and no local "
+      "variable\nfix: name the result: `const auto result = co_await ...; if (result) ...`\n",
+      stderr);
+  std::abort();
 }
 
 void PromiseBase::operator delete(void* memory, std::size_t size) noexcept {

@@ -160,7 +160,7 @@ TEST_P(RealTime, L3_RandomTimersNeverFireBeforeTheirDeadline) {
 TEST_P(RealTime, L4_ATimerIsNotHeldUpByATaskThatComputesAndYields) {
   std::optional<Delay> slept;
   const auto computing = [](std::optional<Delay>& other) -> Task<> {
-    while (!other && co_await yield() == Wake::elapsed) burn(500us);
+    for (Wake wake{}; !other && wake == Wake::elapsed; wake = co_await yield()) burn(500us);
   };
   const TaskHandle task = loop->spawn(computing(slept), "computing");
   loop->spawn(measure_sleep(10ms, slept));

@@ -76,6 +76,11 @@ TEST_F(TaskTest, NoDelayAndPastDeadlinesTakeOneTurn) {
   EXPECT_EQ(wakes, std::vector(4, Wake::elapsed));
 }
 
+/// Until it is cancelled.
+Task<> count_yields(int& out) {
+  for (Wake wake = Wake::elapsed; wake == Wake::elapsed; wake = co_await yield()) ++out;
+}
+
 Task<int> add(int a, int b) {
   co_await yield();
   co_return a + b;
@@ -124,11 +129,8 @@ TEST_F(TaskTest, ManyCallsInALoopNeedNoStackAndLeaveOthersTheirTurn) {
   const auto caller = [](auto& call, int& out) -> Task<> {
     for (int i = 0; i < kCalls; ++i) out += co_await call();
   };
-  const auto counter = [](int& out) -> Task<> {
-    while (co_await yield() == Wake::elapsed) ++out;
-  };
   const TaskHandle handle = loop->spawn(caller(one, sum));
-  const TaskHandle counting = loop->spawn(counter(other));
+  const TaskHandle counting = loop->spawn(count_yields(other));
   while (!handle.done()) loop->turn();
   finish(counting);
   EXPECT_EQ(sum, kCalls);
@@ -197,15 +199,12 @@ TEST_F(TaskTest, ATaskMayCancelItself) {
 
 TEST_F(TaskTest, L4_ATaskThatYieldsForEverDelaysNoTimer) {
   bool fired = false;
-  const auto spinner = []() -> Task<> {
-    while (co_await yield() == Wake::elapsed) {
-    }
-  };
+  int yields = 0;
   const auto sleeper = [](bool& out) -> Task<> {
     co_await sleep_for(10ms);
     out = true;
   };
-  const TaskHandle spinning = loop->spawn(spinner());
+  const TaskHandle spinning = loop->spawn(count_yields(yields));
   loop->spawn(sleeper(fired));
   turns(100);
   EXPECT_FALSE(fired);
@@ -229,10 +228,7 @@ TEST_F(TaskTest, L6_ATimerThatRearmsItselfWithNoDelayDelaysNobody) {
   Rearming timer(*loop);
   loop->arm_after(timer, 0s);
   int yields = 0;
-  const auto counter = [](int& out) -> Task<> {
-    while (co_await yield() == Wake::elapsed) ++out;
-  };
-  const TaskHandle counting = loop->spawn(counter(yields));
+  const TaskHandle counting = loop->spawn(count_yields(yields));
   pass(100ms);
   EXPECT_GE(timer.fired, 99);
   EXPECT_LE(timer.fired, 102);  // Once per tick, never twice in a turn.
@@ -316,6 +312,18 @@ TEST_F(TaskTest, ATaskThatIsNeverSpawnedGivesItsFrameBack) {
   }
   EXPECT_EQ(loop->frame_pool().stats().live, 0U);
 }
+
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+Task<> without_a_variable(int& out) {
+  if (co_await yield() == Wake::elapsed) ++out;
+}
+
+TEST(TaskDeathTest, ATaskThatGccLaysOutWronglyIsRefusedWithTheRemedy) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  int out = 0;
+  EXPECT_DEATH(static_cast<void>(without_a_variable(out)), "miscompiled.*\n.*fix: name the result");
+}
+#endif
 
 Task<> throwing() {
   co_await yield();

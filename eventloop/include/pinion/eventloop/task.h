@@ -31,8 +31,14 @@
 /// Cancelled:  TaskHandle::cancel() ends the wait that the task, or the child it awaits, stands in;
 ///             every later wait of it returns `cancelled` after one turn.
 ///
-/// GCC 12 destroys some temporaries of a co_await expression twice. Arguments of an awaited call
-/// must be trivially destructible (span, Delay, numbers, references) or named variables.
+/// GCC 12.2:   - it destroys some temporaries of a co_await expression twice: arguments of an
+/// awaited
+///               call must be trivially destructible (span, Delay, numbers, references) or named;
+///             - it lays out a frame wrongly when a function without a local variable has co_await
+///             in
+///               the condition of an if or a loop. Name the result: `const Wake wake = co_await
+///               …;`. A task that was compiled so ends the process with this advice when it is
+///               called.
 
 namespace pinion {
 
@@ -81,12 +87,22 @@ struct PromiseBase : ListNode {
 
   [[noreturn]] static void unhandled_exception() noexcept { exception_escaped(); }
 
+  /// Ends the process if the compiler has misplaced the promise in the frame.
+  void check_layout() const noexcept {
+#if defined(__GNUC__) && !defined(__clang__)
+    if (frame.address() != newest_frame()) layout_is_wrong();
+#endif
+  }
+
   /// Makes `parent` wait for this task and starts it.
   PINION_EXPORT void start_for(PromiseBase& parent) noexcept;
 
  private:
   PINION_EXPORT void finish() noexcept;
   [[noreturn]] PINION_EXPORT static void exception_escaped() noexcept;
+  [[noreturn]] PINION_EXPORT static void layout_is_wrong() noexcept;
+  /// What the last operator new on this thread gave.
+  [[nodiscard]] PINION_EXPORT static void* newest_frame() noexcept;
 };
 
 template <class T>
@@ -150,6 +166,7 @@ class [[nodiscard]] Task {
 
   explicit Task(promise_type& promise) noexcept : promise_(&promise) {
     promise.frame = std::coroutine_handle<promise_type>::from_promise(promise);
+    promise.check_layout();
   }
 
   void reset() noexcept {

@@ -10,7 +10,8 @@
 
 /// Waiting inside a task: sleep_for, sleep_until, yield, and the base of every awaiter.
 ///
-///   if (co_await pinion::sleep_for(10ms) == pinion::Wake::cancelled) co_return;
+///   const pinion::Wake wake = co_await pinion::sleep_for(10ms);
+///   if (wake == pinion::Wake::cancelled) co_return;
 ///
 /// Ownership:  an awaiter lives on the frame of the task that waits.
 /// Threading:  the loop's thread.

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include <pinion/eventloop/loop.h>
+
+#include "loop_fixture.h"
+
+/// Counts what goes to the heap while a loop is busy. Sanitizers bring their own malloc.
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PINION_OTHER_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
+#define PINION_OTHER_MALLOC 1
+#endif
+#endif
+
+namespace {
+thread_local std::uint64_t allocations = 0;
+}
+
+#ifndef PINION_OTHER_MALLOC
+extern "C" {
+void* __libc_malloc(std::size_t size) noexcept;
+void* __libc_calloc(std::size_t count, std::size_t size) noexcept;
+void* __libc_realloc(void* memory, std::size_t size) noexcept;
+void* __libc_memalign(std::size_t alignment, std::size_t size) noexcept;
+
+void* malloc(std::size_t size) noexcept {
+  ++allocations;
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  ++allocations;
+  return __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) noexcept {
+  ++allocations;
+  return __libc_realloc(memory, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  ++allocations;
+  return __libc_memalign(alignment, size);
+}
+}
+#endif
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+class AllocationTest : public test::ManualLoop {};
+
+struct Echoing : Message {
+  explicit Echoing(Loop& owner) : Message(&on_message), loop(owner) {}
+  static void on_message(Message& message) noexcept {
+    Echoing& self = static_cast<Echoing&>(message);
+    ++self.count;
+    self.loop.post(self);
+  }
+  Loop& loop;
+  std::uint64_t count = 0;
+};
+
+Task<int> child(int value) {
+  co_await yield();
+  co_return value;
+}
+
+Task<> short_lived(std::uint64_t& count) {
+  co_await sleep_for(1ms);
+  ++count;
+}
+
+Task<> busy(Loop& loop, std::uint64_t& spawned, std::uint64_t& ended) {
+  for (;;) {
+    const Wake wake = co_await sleep_for(1ms);
+    if (wake == Wake::cancelled) break;
+    co_await yield();
+    static_cast<void>(co_await child(1));
+    if (loop.spawn(short_lived(ended))) ++spawned;
+  }
+}
+
+TEST_F(AllocationTest, SleepsYieldsCallsSpawnsAndMessagesAllocateNothing) {
+#ifdef PINION_OTHER_MALLOC
+  GTEST_SKIP() << "a sanitizer's malloc";
+#endif
+  constexpr int kTasks = 100;
+  std::uint64_t spawned = 0;
+  std::uint64_t ended = 0;
+  std::array<TaskHandle, kTasks> tasks;
+  loop->turn();
+  for (TaskHandle& task : tasks) task = loop->spawn(busy(*loop, spawned, ended));
+  Echoing message(*loop);
+  loop->post(message);
+  pass(100ms);
+  const std::uint64_t before = allocations;
+  const std::uint64_t ended_before = ended;
+  pass(1s);
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_GE(ended - ended_before, 10'000U);
+  EXPECT_GE(message.count, 100'000U);
+  EXPECT_EQ(loop->frame_pool().stats().fallbacks, 0U);
+  const std::unique_ptr<int> counted = std::make_unique<int>(1);
+  EXPECT_GT(allocations, before);  // The counter does count.
+  for (const TaskHandle& task : tasks) finish(task);
+  while (ended < spawned) pass(1ms);
+  loop.reset();  // The message is still queued; it dies after the loop.
+}
+
+}  // namespace
+}  // namespace pinion

@@ -1,0 +1,357 @@
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <pinion/eventloop/loop.h>
+
+#include "loop_fixture.h"
+#include "ring_wait.h"
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LoopTest : public test::ManualLoop {};
+
+struct Counting : Message {
+  Counting() : Message(&on_message) {}
+  static void on_message(Message& message) noexcept { ++static_cast<Counting&>(message).count; }
+  int count = 0;
+};
+
+struct Firing : TimerEntry {
+  Firing() : TimerEntry(&on_timer) {}
+  static void on_timer(TimerEntry& entry) { static_cast<Firing&>(entry).fired = true; }
+  bool fired = false;
+};
+
+TEST_F(LoopTest, EachPhaseOfATurnHasItsBudget) {
+  LoopOptions options;
+  options.message_budget = 10;
+  options.completion_budget = 20;
+  options.ready_budget = 30;
+  options.timer_budget = 40;
+  loop.reset();
+  loop = test::make_loop(time, options);
+  std::deque<Counting> messages(100);
+  for (Counting& message : messages) loop->post(message);
+  std::deque<Firing> timers(100);
+  for (Firing& timer : timers) loop->arm_after(timer, 1ms);
+  const auto noop = []() -> Task<> { co_return; };
+  for (int i = 0; i < 100; ++i) loop->spawn(noop());
+  struct Done : Completion {
+    Done() : Completion(&on_done) {}
+    static void on_done(Completion& self, std::int32_t, std::uint32_t) noexcept {
+      ++static_cast<Done&>(self).count;
+    }
+    int count = 0;
+  } done;
+  for (int i = 0; i < 100; ++i) io_uring_prep_nop(&loop->ring().get_sqe(done));
+  const Result<> adopted = loop->adopt_thread();
+  ASSERT_TRUE(adopted);
+  loop->ring().submit();
+  time.advance(2ms);
+  loop->turn();
+  const LoopStats& stats = loop->stats();
+  EXPECT_EQ(stats.messages, 10U);
+  EXPECT_EQ(stats.completions, 20U);
+  EXPECT_EQ(stats.resumptions, 30U);
+  EXPECT_EQ(stats.timers_fired, 40U);
+  turns(9);
+  EXPECT_EQ(stats.messages, 100U);
+  EXPECT_EQ(done.count, 100);
+  EXPECT_EQ(stats.resumptions, 100U);
+  EXPECT_EQ(stats.timers_fired, 100U);
+}
+
+TEST_F(LoopTest, L5_AHerdOfTimersOnOneTickLeavesRoomForMessages) {
+  std::vector<std::unique_ptr<Firing>> timers;
+  for (int i = 0; i < 100'000; ++i) {
+    timers.push_back(std::make_unique<Firing>());
+    loop->arm_after(*timers.back(), 10ms);
+  }
+  Counting message;
+  time.advance(10ms);
+  loop->turn();
+  loop->post(message);
+  loop->turn();
+  EXPECT_EQ(message.count, 1);
+  EXPECT_LE(loop->stats().timers_fired, 2 * loop->options().timer_budget);
+  while (loop->turn() > 0) {
+  }
+  EXPECT_EQ(loop->stats().timers_fired, 100'000U);
+}
+
+struct FakePoller : Poller {
+  std::size_t poll(Instant, std::size_t budget) override {
+    ++polls;
+    last_budget = budget;
+    const std::size_t done = std::min(budget, work);
+    work -= done;
+    return done;
+  }
+  ParkAnswer prepare_park() override {
+    ++prepared;
+    return answer;
+  }
+  void cancel_park() override { ++cancelled; }
+  const char* name() const override { return "fake"; }
+
+  ParkAnswer answer;
+  std::size_t work = 0;
+  std::size_t last_budget = 0;
+  int polls = 0;
+  int prepared = 0;
+  int cancelled = 0;
+};
+
+TEST_F(LoopTest, PollersAreAskedOncePerTurnWithinTheirBudget) {
+  FakePoller poller;
+  loop->add_poller(poller);
+  poller.work = 300;
+  EXPECT_EQ(loop->turn(), 256U);
+  EXPECT_EQ(loop->turn(), 44U);
+  EXPECT_EQ(loop->turn(), 0U);
+  EXPECT_EQ(poller.polls, 3);
+  EXPECT_EQ(poller.last_budget, 256U);
+  loop->remove_poller(poller);
+  loop->turn();
+  EXPECT_EQ(poller.polls, 3);
+}
+
+/// A loop that sleeps, on the real clock.
+class ParkingLoop : public ::testing::Test {
+ protected:
+  static LoopOptions options() {
+    LoopOptions result;
+    result.idle = IdlePolicy::park;
+    return result;
+  }
+  void run_for(Delay duration) {
+    loop->run_until([] { return false; }, duration);
+  }
+
+  MonotonicTime time;
+  std::unique_ptr<Loop> loop = test::make_loop(time, options());
+};
+
+TEST_F(ParkingLoop, APollersDescriptorEndsASleep) {
+  FakePoller poller;
+  const int fd = eventfd(0, EFD_CLOEXEC);
+  poller.answer = ParkAnswer::wait_for(fd);
+  loop->add_poller(poller);
+  std::thread other([&] {
+    std::this_thread::sleep_for(20ms);
+    const std::uint64_t one = 1;
+    ASSERT_EQ(write(fd, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  });
+  EXPECT_TRUE(loop->run_until([&] { return poller.polls > 4; }, 10s));
+  other.join();
+  EXPECT_GE(loop->stats().wakes_by_completion, 1U);
+  EXPECT_EQ(poller.prepared, poller.cancelled);
+  loop->remove_poller(poller);
+  close(fd);
+}
+
+TEST_F(ParkingLoop, APollerWithoutDescriptorIsPolledBetweenShortSleeps) {
+  FakePoller poller;
+  poller.answer = ParkAnswer::doze();
+  loop->add_poller(poller);
+  run_for(50ms);
+  EXPECT_GE(loop->stats().dozes, 10U);
+  EXPECT_GE(poller.polls, 20);
+  EXPECT_GT(loop->stats().parked_ns, 10'000'000U);
+  loop->remove_poller(poller);
+}
+
+TEST_F(ParkingLoop, APollerThatRefusesKeepsTheLoopAwakeAndIsCounted) {
+  FakePoller poller;
+  poller.answer = ParkAnswer::refuse();
+  loop->add_poller(poller);
+  run_for(5ms);
+  EXPECT_EQ(loop->stats().parks, 0U);
+  EXPECT_GE(loop->stats().failed_parks, 1U);
+  EXPECT_EQ(poller.prepared, poller.cancelled);
+  loop->remove_poller(poller);
+}
+
+Task<> read_for_ever(int fd, int& cancelled) {
+  std::array<std::byte, 64> buffer;
+  const int result = co_await test::ReadAwaiter(fd, buffer.data(), buffer.size());
+  if (result == -ECANCELED) ++cancelled;
+}
+
+Task<> sleep_for_ever(int& cancelled) {
+  const Wake wake = co_await sleep_for(24h);
+  if (wake == Wake::cancelled) ++cancelled;
+}
+
+TEST_F(ParkingLoop, L21_StopWithReadsAndTimersArmedEndsEveryTask) {
+  constexpr int kReads = 1000;
+  constexpr int kTimers = 3000;
+  test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  int reads = 0;
+  int sleeps = 0;
+  for (int i = 0; i < kReads; ++i) loop->spawn(read_for_ever(pair.ends[0], reads));
+  for (int i = 0; i < kTimers; ++i) loop->spawn(sleep_for_ever(sleeps));
+  run_for(20ms);
+  EXPECT_EQ(loop->stats().tasks_live, 4000U);
+  loop->stop();
+  EXPECT_EQ(loop->run(), Ending::stopped);
+  EXPECT_EQ(reads, kReads);
+  EXPECT_EQ(sleeps, kTimers);
+  EXPECT_EQ(loop->stats().tasks_live, 0U);
+  EXPECT_EQ(loop->frame_pool().stats().live, 0U);
+}
+
+TEST_F(ParkingLoop, L21_ALoopThatDiesEndsItsTasksFirst) {
+  test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  int reads = 0;
+  int sleeps = 0;
+  for (int i = 0; i < 100; ++i) {
+    loop->spawn(read_for_ever(pair.ends[0], reads));
+    loop->spawn(sleep_for_ever(sleeps));
+  }
+  run_for(5ms);
+  loop.reset();
+  EXPECT_EQ(reads, 100);
+  EXPECT_EQ(sleeps, 100);
+}
+
+/// A member of a task's frame that tells when it dies.
+struct Witness {
+  explicit Witness(bool& flag) : gone(flag) {}
+  Witness(const Witness&) = delete;
+  Witness& operator=(const Witness&) = delete;
+  ~Witness() { gone = true; }
+  bool& gone;
+};
+
+Task<> stubborn(bool& gone, int fd) {
+  const Witness witness(gone);
+  std::array<std::byte, 64> buffer;
+  // Cancelled or not, it goes on.
+  for (;;) static_cast<void>(co_await test::ReadAwaiter(fd, buffer.data(), buffer.size()));
+}
+
+TEST_F(ParkingLoop, ATaskThatIgnoresItsCancellationIsDestroyedAtTheBound) {
+  LoopOptions impatient = options();
+  impatient.wind_down = 20ms;
+  loop.reset();
+  loop = test::make_loop(time, impatient);
+  test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  bool gone = false;
+  loop->spawn(stubborn(gone, pair.ends[0]));
+  run_for(5ms);
+  EXPECT_FALSE(gone);
+  loop->stop();
+  loop->run();
+  EXPECT_TRUE(gone);
+  EXPECT_EQ(loop->frame_pool().stats().live, 0U);
+}
+
+/// Counts its orders; drained when told so.
+struct FakeDrainable : Drainable {
+  void on_drain() override {
+    ++drains;
+    if (at_once) empty = true;
+  }
+  void on_drain_expired() override {
+    ++expirations;
+    if (on_expiry) empty = true;
+  }
+  [[nodiscard]] bool drained() const override { return empty; }
+  bool at_once = false;
+  bool on_expiry = false;
+  bool empty = false;
+  int drains = 0;
+  int expirations = 0;
+};
+
+TEST_F(ParkingLoop, ADrainEndsWhenEverybodyHasFinished) {
+  FakeDrainable quick;
+  FakeDrainable slow;
+  quick.at_once = true;
+  loop->add_drainable(quick);
+  loop->add_drainable(slow);
+  const auto finish = [](FakeDrainable& out, Loop& on) -> Task<> {
+    co_await sleep_for(10ms);
+    EXPECT_TRUE(on.draining());
+    out.empty = true;
+  };
+  loop->spawn(finish(slow, *loop));
+  loop->request_drain();
+  loop->request_drain();
+  EXPECT_EQ(loop->run(), Ending::drained);
+  EXPECT_EQ(slow.drains, 1);
+  EXPECT_EQ(slow.expirations, 0);
+  loop->remove_drainable(quick);
+  loop->remove_drainable(slow);
+}
+
+TEST_F(ParkingLoop, ADrainThatLastsTooLongExpiresAndThenGivesUp) {
+  LoopOptions impatient = options();
+  impatient.drain_timeout = 10ms;
+  impatient.wind_down = 10ms;
+  for (const bool obeys : {true, false}) {
+    loop.reset();
+    loop = test::make_loop(time, impatient);
+    FakeDrainable drainable;
+    drainable.on_expiry = obeys;
+    loop->add_drainable(drainable);
+    loop->request_drain();
+    EXPECT_EQ(loop->run(), Ending::drain_expired);
+    EXPECT_EQ(drainable.expirations, 1);
+    loop->remove_drainable(drainable);
+  }
+}
+
+TEST_F(LoopTest, WhatIsAddedWhileDrainingIsToldAtOnce) {
+  loop->begin_drain();
+  FakeDrainable late;
+  loop->add_drainable(late);
+  EXPECT_EQ(late.drains, 1);
+  loop->remove_drainable(late);
+}
+
+TEST_F(LoopTest, ABudgetOfZeroIsRefused) {
+  LoopOptions options;
+  options.timer_budget = 0;
+  const auto refused = Loop::create(options, time);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().what, "timer_budget is 0");
+}
+
+TEST_F(LoopTest, AMessageMayBePostedAgainFromItsHandlerWithoutStarvingTheTurn) {
+  struct Again : Message {
+    explicit Again(Loop& owner) : Message(&on_message), loop(owner) {}
+    static void on_message(Message& message) noexcept {
+      Again& self = static_cast<Again&>(message);
+      if (++self.count < 1000) self.loop.post(self);
+    }
+    Loop& loop;
+    int count = 0;
+  } again(*loop);
+  loop->post(again);
+  loop->turn();
+  EXPECT_LE(again.count, 256);
+  turns(4);
+  EXPECT_EQ(again.count, 1000);
+}
+
+}  // namespace
+}  // namespace pinion
