@@ -12,10 +12,9 @@ bool KernelConnection::start_connect(ConnectAwaiter& connect) noexcept {
   phase_ = Phase::connecting;
   connect_ = &connect;
   connect.set_operation(this);
-  SocketAddress address(connect.peer());
+  connecting_to_ = SocketAddress(connect.peer());
   io_uring_sqe& entry = core_.ring().get_sqe(send_operation_);
-  io_uring_prep_connect(&entry, fd_, address.raw(), address.size);
-  core_.ring().submit();  // The kernel reads the address now, as long as it lives.
+  io_uring_prep_connect(&entry, fd_, connecting_to_.raw(), connecting_to_.size);
   write_deadline_ = deadline_of(connect.timeout());
   if (write_deadline_ != kNever) core_.wheel().extend(write_timer_, write_deadline_);
   return true;

@@ -7,10 +7,9 @@
 
 namespace pinion::detail {
 
-KernelConnection::KernelConnection(KernelCore& core, int fd, std::uint32_t generation) noexcept
+KernelConnection::KernelConnection(KernelCore& core, int fd) noexcept
     : core_(core),
       fd_(fd),
-      generation_(generation),
       receive_operation_(&on_received, *this),
       send_operation_(&on_sent, *this),
       read_timer_(&on_read_timer, *this),

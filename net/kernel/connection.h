@@ -12,6 +12,7 @@
 #include <pinion/timers/timing_wheel.h>
 
 #include "receive_pool.h"
+#include "socket.h"
 
 /// One TCP connection over a kernel socket.
 ///
@@ -42,7 +43,7 @@ class KernelConnection final : public StreamBackend,
                                public TaggedListNode<LingerTag>,
                                public TaggedListNode<WaitingTag> {
  public:
-  KernelConnection(KernelCore& core, int fd, std::uint32_t generation) noexcept;
+  KernelConnection(KernelCore& core, int fd) noexcept;
   ~KernelConnection() { PINION_DCHECK(fd_ < 0 && unread_.empty()); }
 
   // StreamBackend.
@@ -141,7 +142,6 @@ class KernelConnection final : public StreamBackend,
 
   KernelCore& core_;
   int fd_;
-  std::uint32_t generation_;
   Phase phase_ = Phase::open;
   bool handle_ = false;           ///< A Stream refers to it.
   bool receive_stopped_ = false;  ///< The armed receive is being cancelled.
@@ -176,6 +176,7 @@ class KernelConnection final : public StreamBackend,
   Timer read_timer_;
   Timer write_timer_;
   Timer keepalive_timer_;
+  SocketAddress connecting_to_;
   StreamStats stats_;
 };
 

@@ -62,6 +62,7 @@ Result<KernelCore*> KernelCore::create(Loop& loop, const KernelOptions& wanted) 
   if (const auto attached = core->pool_->attach(loop.ring().raw()); !attached) {
     return tl::unexpected(attached.error());
   }
+  loop.add_drainable(*core);
   return core.release();
 }
 
@@ -74,9 +75,8 @@ TransportStats KernelCore::stats() const noexcept {
 }
 
 KernelConnection* KernelCore::adopt(int fd) noexcept {
-  KernelConnection* const connection = connections_.allocate(*this, fd, next_generation_);
+  KernelConnection* const connection = connections_.allocate(*this, fd);
   if (connection == nullptr) return nullptr;
-  ++next_generation_;
   ++sockets_;
   all_.push_back(*connection);
   return connection;
@@ -165,6 +165,14 @@ bool KernelCore::start_connect(ConnectAwaiter& connect) noexcept {
   return connection->start_connect(connect);
 }
 
+void KernelCore::cancel_connect(ConnectAwaiter& connect) noexcept {
+  static_cast<KernelConnection*>(connect.operation())->cancel_connect(StreamError::cancelled);
+}
+
+void KernelCore::abandon_connect(ConnectAwaiter& connect) noexcept {
+  static_cast<KernelConnection*>(connect.operation())->abandon_connect();
+}
+
 void KernelCore::withdraw(Completion& operation) noexcept {
   if (operation.in_flight() == 0) return;
   ring().submit();
@@ -185,18 +193,20 @@ void KernelCore::DrainTimer::fire(TimerEntry& entry) {
 
 /// What arrived before is still answered: reads that wait are told one turn later, when the
 /// completions that the kernel has ready were handled.
-void KernelCore::begin_drain() noexcept {
+void KernelCore::on_drain() {
   if (draining_) return;
   draining_ = true;
   for (auto at = listeners_.begin(); at != listeners_.end();) (*at++).stop(StreamError::draining);
   wheel().arm(drain_timer_, loop_->now());
 }
 
-void KernelCore::expire_drain() noexcept {
+void KernelCore::on_drain_expired() {
+  on_drain();
   for (auto at = all_.begin(); at != all_.end();) (*at++).end(StreamError::draining);
 }
 
 void KernelCore::shut_down() noexcept {
+  loop_->remove_drainable(*this);
   draining_ = true;
   for (auto at = listeners_.begin(); at != listeners_.end();) (*at++).stop(StreamError::closed);
   for (auto at = all_.begin(); at != all_.end();) (*at++).end(StreamError::closed);

@@ -25,7 +25,7 @@
 
 namespace pinion::detail {
 
-class KernelCore final : public ReceivePool::Observer {
+class KernelCore final : public TransportBackend, public Drainable, public ReceivePool::Observer {
  public:
   /// How many accepted connections may wait for accept() beyond max_connections.
   static constexpr std::size_t kMaxPending = 4096;
@@ -40,7 +40,7 @@ class KernelCore final : public ReceivePool::Observer {
   [[nodiscard]] const KernelOptions& options() const noexcept { return options_; }
   [[nodiscard]] ReceivePool& pool() noexcept { return *pool_; }
   [[nodiscard]] TransportStats& counters() noexcept { return counters_; }
-  [[nodiscard]] TransportStats stats() const noexcept;
+  [[nodiscard]] TransportStats stats() const noexcept override;
 
   /// False once the transport is gone: the ring and the wheel must not be used any more.
   [[nodiscard]] bool alive() const noexcept { return alive_; }
@@ -78,20 +78,22 @@ class KernelCore final : public ReceivePool::Observer {
   [[nodiscard]] List<KernelConnection, LingerTag>& lingering() noexcept { return lingering_; }
 
   // Listeners.
-  [[nodiscard]] Result<Listener> listen(const Endpoint& endpoint, const ListenOptions& options);
+  Result<Listener> listen(const Endpoint& endpoint, const ListenOptions& options) override;
   void free(KernelListener& listener) noexcept;
 
   // Connecting.
-  [[nodiscard]] bool start_connect(ConnectAwaiter& connect) noexcept;
+  bool start_connect(ConnectAwaiter& connect) noexcept override;
+  void cancel_connect(ConnectAwaiter& connect) noexcept override;
+  void abandon_connect(ConnectAwaiter& connect) noexcept override;
 
   /// Takes an operation back so that the kernel uses its memory no more when this returns. Its last
   /// completion still comes.
   void withdraw(Completion& operation) noexcept;
 
   // Drain and end.
-  void begin_drain() noexcept;
-  void expire_drain() noexcept;
-  [[nodiscard]] bool drained() const noexcept { return sockets_ == 0; }
+  void on_drain() override;
+  void on_drain_expired() override;
+  [[nodiscard]] bool drained() const override { return sockets_ == 0; }
   void shut_down() noexcept;
 
  private:
@@ -102,7 +104,7 @@ class KernelCore final : public ReceivePool::Observer {
   };
 
   KernelCore(Loop& loop, const KernelOptions& options) noexcept;
-  ~KernelCore() = default;
+  ~KernelCore() override = default;
 
   void on_buffer_free() noexcept override;
   void on_last_chunk_gone() noexcept override;
@@ -122,7 +124,6 @@ class KernelCore final : public ReceivePool::Observer {
   std::size_t sockets_ = 0;
   std::size_t pending_ = 0;
   std::uint32_t resuming_ = 0;  ///< Receives that left the line and have no answer yet.
-  std::uint32_t next_generation_ = 1;
   bool alive_ = true;
   bool draining_ = false;
 };

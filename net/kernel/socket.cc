@@ -40,29 +40,24 @@ SocketAddress::SocketAddress(const Endpoint& endpoint) noexcept {
     std::memcpy(&storage, &address, sizeof address);
     size = sizeof address;
   } else {
-    sockaddr_in6 address{};
-    address.sin6_family = AF_INET6;
-    address.sin6_port = htons(endpoint.port);
-    std::memcpy(&address.sin6_addr, bytes.data(), sizeof address.sin6_addr);
-    std::memcpy(&storage, &address, sizeof address);
-    size = sizeof address;
+    storage.sin6_family = AF_INET6;
+    storage.sin6_port = htons(endpoint.port);
+    std::memcpy(&storage.sin6_addr, bytes.data(), sizeof storage.sin6_addr);
   }
 }
 
 Endpoint SocketAddress::endpoint() const noexcept {
-  if (storage.ss_family == AF_INET) {
+  if (storage.sin6_family == AF_INET) {
     sockaddr_in address{};
     std::memcpy(&address, &storage, sizeof address);
     std::array<std::uint8_t, 4> bytes{};
     std::memcpy(bytes.data(), &address.sin_addr, bytes.size());
     return {IpAddress::v4(bytes), ntohs(address.sin_port)};
   }
-  if (storage.ss_family == AF_INET6) {
-    sockaddr_in6 address{};
-    std::memcpy(&address, &storage, sizeof address);
+  if (storage.sin6_family == AF_INET6) {
     std::array<std::uint8_t, 16> bytes{};
-    std::memcpy(bytes.data(), &address.sin6_addr, bytes.size());
-    return {IpAddress::v6(bytes), ntohs(address.sin6_port)};
+    std::memcpy(bytes.data(), &storage.sin6_addr, bytes.size());
+    return {IpAddress::v6(bytes), ntohs(storage.sin6_port)};
   }
   return {};
 }
@@ -77,14 +72,12 @@ int open_connector(const Endpoint& peer, const StreamOptions& options) noexcept 
 
 Endpoint local_endpoint(int fd) noexcept {
   SocketAddress address;
-  address.size = sizeof address.storage;
   if (getsockname(fd, address.raw(), &address.size) != 0) return {};
   return address.endpoint();
 }
 
 Endpoint peer_endpoint(int fd) noexcept {
   SocketAddress address;
-  address.size = sizeof address.storage;
   if (getpeername(fd, address.raw(), &address.size) != 0) return {};
   return address.endpoint();
 }

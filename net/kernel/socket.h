@@ -22,8 +22,8 @@ namespace pinion::detail {
 
 /// An address as the kernel takes it.
 struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
+  sockaddr_in6 storage{};  ///< The larger of the two families.
+  socklen_t size = sizeof(sockaddr_in6);
 
   SocketAddress() noexcept = default;
   explicit SocketAddress(const Endpoint& endpoint) noexcept;

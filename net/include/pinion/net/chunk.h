@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <pinion/lib/assert.h>
+#include <pinion/lib/export.h>
 
 /// A piece of a received byte stream, where it was received: nothing is copied.
 ///
@@ -83,12 +84,14 @@ class Chunk {
 
   /// Gives the buffer back at once; the chunk is empty afterwards.
   void reset() noexcept {
-    if (owner_ != nullptr) std::exchange(owner_, nullptr)->release_buffer(token_);
+    if (owner_ != nullptr) give_back();
     data_ = nullptr;
     size_ = 0;
   }
 
  private:
+  PINION_EXPORT void give_back() noexcept;
+
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   BufferOwner* owner_ = nullptr;

@@ -51,29 +51,16 @@ namespace detail {
 class KernelCore;
 }
 
-class KernelTransport final : public Transport, private Drainable {
+class KernelTransport final : public Transport {
  public:
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<KernelTransport>> create(
       Loop& loop, const KernelOptions& options = {});
-  PINION_EXPORT ~KernelTransport() override;
-
-  using Transport::listen;
-  [[nodiscard]] PINION_EXPORT Result<Listener> listen(const Endpoint& endpoint,
-                                                      const ListenOptions& options) override;
-  [[nodiscard]] PINION_EXPORT TransportStats stats() const noexcept override;
+  PINION_EXPORT ~KernelTransport();
 
  private:
   explicit KernelTransport(detail::KernelCore& core) noexcept;
 
-  PINION_EXPORT bool start_connect(ConnectAwaiter& connect) noexcept override;
-  PINION_EXPORT void cancel_connect(ConnectAwaiter& connect) noexcept override;
-  PINION_EXPORT void abandon_connect(ConnectAwaiter& connect) noexcept override;
-
-  PINION_EXPORT void on_drain() override;
-  PINION_EXPORT void on_drain_expired() override;
-  [[nodiscard]] PINION_EXPORT bool drained() const override;
-
-  detail::KernelCore* core_;
+  detail::KernelCore& core_;
 };
 
 }  // namespace pinion

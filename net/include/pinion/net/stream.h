@@ -9,7 +9,7 @@
 #include <utility>
 
 #include <pinion/eventloop/wait.h>
-#include <pinion/lib/assert.h>
+#include <pinion/lib/export.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
 #include <pinion/net/chunk.h>
@@ -70,17 +70,13 @@ class [[nodiscard]] ReadAwaiter final : public Wait {
   ReadAwaiter(StreamBackend* backend, Delay timeout) noexcept
       : Wait(&on_cancel), backend_(backend), timeout_(timeout) {}
   ~ReadAwaiter() {
-    if (pending_) backend_->abandon_read(*this);
+    if (pending_) abandon();
   }
 
-  [[nodiscard]] bool await_ready() noexcept {
-    if (backend_ != nullptr) return !cancelled() && backend_->read_ready(*this);
-    settle(tl::unexpected(StreamError::closed));
-    return true;
-  }
+  [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = !cancelled() && backend_->start_read(*this);
+    pending_ = start();
     const bool settled = !pending_;
     begin(frame);
     if (settled && waiting()) resume();
@@ -99,11 +95,9 @@ class [[nodiscard]] ReadAwaiter final : public Wait {
   }
 
  private:
-  static void on_cancel(Wait& wait) noexcept {
-    auto& self = static_cast<ReadAwaiter&>(wait);
-    if (self.pending_) return self.backend_->cancel_read(self);
-    self.finish(tl::unexpected(StreamError::cancelled));
-  }
+  [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void abandon() noexcept;
+  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   StreamBackend* backend_;
   Delay timeout_;
@@ -119,21 +113,13 @@ class [[nodiscard]] WriteAwaiter final : public Wait {
   WriteAwaiter(StreamBackend* backend, std::span<const std::byte> bytes, Delay timeout) noexcept
       : Wait(&on_cancel), backend_(backend), bytes_(bytes), timeout_(timeout) {}
   ~WriteAwaiter() {
-    if (pending_) backend_->abandon_write(*this);
+    if (pending_) abandon();
   }
 
-  [[nodiscard]] bool await_ready() noexcept {
-    if (chunk_ != nullptr) {
-      taken_ = std::move(*chunk_);
-      bytes_ = taken_.span();
-    }
-    if (backend_ != nullptr) return !cancelled() && backend_->write_ready(*this);
-    settle(tl::unexpected(StreamError::closed));
-    return true;
-  }
+  [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = !cancelled() && backend_->start_write(*this);
+    pending_ = start();
     const bool settled = !pending_;
     begin(frame);
     if (settled && waiting()) resume();
@@ -156,11 +142,9 @@ class [[nodiscard]] WriteAwaiter final : public Wait {
   }
 
  private:
-  static void on_cancel(Wait& wait) noexcept {
-    auto& self = static_cast<WriteAwaiter&>(wait);
-    if (self.pending_) return self.backend_->cancel_write(self);
-    self.finish(tl::unexpected(StreamError::cancelled));
-  }
+  [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void abandon() noexcept;
+  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   StreamBackend* backend_;
   Chunk* chunk_ = nullptr;
@@ -206,49 +190,32 @@ class Stream {
   }
 
   /// FIN after what was accepted; reading goes on.
-  void shutdown_write() noexcept {
-    if (backend_ != nullptr) backend_->shutdown_write();
-  }
+  PINION_EXPORT void shutdown_write() noexcept;
 
   /// Ends the connection in order, in the background; by reset when data is unread or a write
   /// failed.
-  void close() noexcept {
-    if (backend_ != nullptr) backend_->close();
-  }
+  PINION_EXPORT void close() noexcept;
 
   /// Resets the connection at once.
-  void abort() noexcept {
-    if (backend_ != nullptr) backend_->abort();
-  }
+  PINION_EXPORT void abort() noexcept;
 
   /// Pending and later operations end at `deadline` at the latest. kNever lifts it.
-  void set_deadline(Instant deadline) noexcept {
-    if (backend_ != nullptr) backend_->set_deadline(deadline);
-  }
+  PINION_EXPORT void set_deadline(Instant deadline) noexcept;
   /// The same, counted from now.
-  void set_deadline(Delay from_now) noexcept {
-    if (backend_ != nullptr) backend_->set_deadline(from_now);
-  }
+  PINION_EXPORT void set_deadline(Delay from_now) noexcept;
 
-  void set_keepalive(const Keepalive& keepalive) noexcept {
-    if (backend_ != nullptr) backend_->set_keepalive(keepalive);
-  }
+  PINION_EXPORT void set_keepalive(const Keepalive& keepalive) noexcept;
 
   /// This side's address; 0.0.0.0:0 when the connection is over.
-  [[nodiscard]] Endpoint local() const noexcept {
-    return backend_ != nullptr ? backend_->local() : Endpoint{};
-  }
-  [[nodiscard]] Endpoint peer() const noexcept {
-    return backend_ != nullptr ? backend_->peer() : Endpoint{};
-  }
-  [[nodiscard]] StreamStats stats() const noexcept {
-    return backend_ != nullptr ? backend_->stats() : StreamStats{};
-  }
+  [[nodiscard]] PINION_EXPORT Endpoint local() const noexcept;
+  [[nodiscard]] PINION_EXPORT Endpoint peer() const noexcept;
+  [[nodiscard]] PINION_EXPORT StreamStats stats() const noexcept;
 
  private:
   void reset() noexcept {
-    if (backend_ != nullptr) std::exchange(backend_, nullptr)->release();
+    if (backend_ != nullptr) release();
   }
+  PINION_EXPORT void release() noexcept;
 
   StreamBackend* backend_ = nullptr;
 };

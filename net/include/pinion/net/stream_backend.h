@@ -1,9 +1,12 @@
 #pragma once
 
+#include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
 
-/// What a transport implements so that Stream and Listener work over it. Programs don't need it.
+/// What a transport implements so that Transport, Stream and Listener work over it. Programs don't
+/// need it: the handles' code that calls it is in the library, so that programs built with RTTI or
+/// UBSan and a library built without go together.
 ///
 /// Ownership:  a backend belongs to its transport; one handle refers to it and says release() when
 /// it
@@ -15,10 +18,14 @@
 namespace pinion {
 
 class AcceptAwaiter;
+class ConnectAwaiter;
+class Listener;
 class ReadAwaiter;
 class WriteAwaiter;
 struct Keepalive;
+struct ListenOptions;
 struct StreamStats;
+struct TransportStats;
 
 class StreamBackend {
  public:
@@ -74,6 +81,21 @@ class ListenerBackend {
 
  protected:
   ~ListenerBackend() = default;
+};
+
+class TransportBackend {
+ public:
+  virtual Result<Listener> listen(const Endpoint& endpoint, const ListenOptions& options) = 0;
+
+  /// As for reads; `connect.operation()` is the transport's to use.
+  virtual bool start_connect(ConnectAwaiter& connect) noexcept = 0;
+  virtual void cancel_connect(ConnectAwaiter& connect) noexcept = 0;
+  virtual void abandon_connect(ConnectAwaiter& connect) noexcept = 0;
+
+  [[nodiscard]] virtual TransportStats stats() const noexcept = 0;
+
+ protected:
+  ~TransportBackend() = default;
 };
 
 }  // namespace pinion

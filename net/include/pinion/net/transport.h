@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <pinion/eventloop/wait.h>
+#include <pinion/lib/export.h>
 #include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
@@ -25,8 +26,6 @@
 /// Errors:     listen() says what is wrong and how to change it.
 
 namespace pinion {
-
-class Transport;
 
 struct StreamOptions {
   bool no_delay = true;  ///< Send small writes at once (no Nagle).
@@ -70,17 +69,13 @@ class [[nodiscard]] AcceptAwaiter final : public Wait {
  public:
   explicit AcceptAwaiter(ListenerBackend* backend) noexcept : Wait(&on_cancel), backend_(backend) {}
   ~AcceptAwaiter() {
-    if (pending_) backend_->abandon_accept(*this);
+    if (pending_) abandon();
   }
 
-  [[nodiscard]] bool await_ready() noexcept {
-    if (backend_ != nullptr) return !cancelled() && backend_->accept_ready(*this);
-    settle(tl::unexpected(StreamError::closed));
-    return true;
-  }
+  [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = !cancelled() && backend_->start_accept(*this);
+    pending_ = start();
     const bool settled = !pending_;
     begin(frame);
     if (settled && waiting()) resume();
@@ -98,11 +93,9 @@ class [[nodiscard]] AcceptAwaiter final : public Wait {
   }
 
  private:
-  static void on_cancel(Wait& wait) noexcept {
-    auto& self = static_cast<AcceptAwaiter&>(wait);
-    if (self.pending_) return self.backend_->cancel_accept(self);
-    self.finish(tl::unexpected(StreamError::cancelled));
-  }
+  [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void abandon() noexcept;
+  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   ListenerBackend* backend_;
   bool pending_ = false;
@@ -127,19 +120,16 @@ class Listener {
   AcceptAwaiter accept() noexcept { return AcceptAwaiter(backend_); }
 
   /// Stops listening; connections that nobody accepted are reset.
-  void close() noexcept {
-    if (backend_ != nullptr) backend_->close();
-  }
+  PINION_EXPORT void close() noexcept;
 
   /// Where it listens, with the port that was chosen when 0 was asked for.
-  [[nodiscard]] Endpoint local() const noexcept {
-    return backend_ != nullptr ? backend_->local() : Endpoint{};
-  }
+  [[nodiscard]] PINION_EXPORT Endpoint local() const noexcept;
 
  private:
   void reset() noexcept {
-    if (backend_ != nullptr) std::exchange(backend_, nullptr)->release();
+    if (backend_ != nullptr) release();
   }
+  PINION_EXPORT void release() noexcept;
 
   ListenerBackend* backend_ = nullptr;
 };
@@ -147,26 +137,24 @@ class Listener {
 /// `co_await transport.connect(…)`.
 class [[nodiscard]] ConnectAwaiter final : public Wait {
  public:
-  ConnectAwaiter(Transport& transport, const Endpoint& peer, Delay timeout,
+  ConnectAwaiter(TransportBackend& backend, const Endpoint& peer, Delay timeout,
                  StreamOptions options) noexcept
-      : Wait(&on_cancel),
-        transport_(transport),
-        peer_(peer),
-        timeout_(timeout),
-        options_(options) {}
-  inline ~ConnectAwaiter();
+      : Wait(&on_cancel), backend_(backend), peer_(peer), timeout_(timeout), options_(options) {}
+  ~ConnectAwaiter() {
+    if (pending_) abandon();
+  }
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = !cancelled() && start();
+    pending_ = start();
     const bool settled = !pending_;
     begin(frame);
     if (settled && waiting()) resume();
   }
   [[nodiscard]] StreamResult<Stream> await_resume() noexcept { return std::move(result_); }
 
-  // For transports.
+  // For backends.
   [[nodiscard]] const Endpoint& peer() const noexcept { return peer_; }
   [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
   [[nodiscard]] const StreamOptions& options() const noexcept { return options_; }
@@ -182,10 +170,11 @@ class [[nodiscard]] ConnectAwaiter final : public Wait {
   }
 
  private:
-  inline bool start() noexcept;
-  inline static void on_cancel(Wait& wait) noexcept;
+  [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void abandon() noexcept;
+  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
-  Transport& transport_;
+  TransportBackend& backend_;
   Endpoint peer_;
   Delay timeout_;
   StreamOptions options_;
@@ -194,45 +183,30 @@ class [[nodiscard]] ConnectAwaiter final : public Wait {
   StreamResult<Stream> result_ = tl::unexpected(StreamError::cancelled);
 };
 
+/// What KernelTransport and other transports have in common; made and destroyed as one of them.
 class Transport {
  public:
-  Transport() = default;
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
-  virtual ~Transport() = default;
 
   /// Listens on an endpoint of this host.
-  [[nodiscard]] virtual Result<Listener> listen(const Endpoint& endpoint,
-                                                const ListenOptions& options) = 0;
-  [[nodiscard]] Result<Listener> listen(const Endpoint& endpoint) { return listen(endpoint, {}); }
+  [[nodiscard]] PINION_EXPORT Result<Listener> listen(const Endpoint& endpoint,
+                                                      const ListenOptions& options = {});
 
   /// Connects to `peer`; waits for its answer at most `timeout`.
   ConnectAwaiter connect(const Endpoint& peer, Delay timeout = kNoTimeout,
                          StreamOptions options = {}) noexcept {
-    return {*this, peer, timeout, options};
+    return {backend_, peer, timeout, options};
   }
 
-  [[nodiscard]] virtual TransportStats stats() const noexcept = 0;
+  [[nodiscard]] PINION_EXPORT TransportStats stats() const noexcept;
 
  protected:
-  friend class ConnectAwaiter;
+  explicit Transport(TransportBackend& backend) noexcept : backend_(backend) {}
+  ~Transport() = default;
 
-  /// As StreamBackend's start, cancel and abandon; `connect.operation()` is the transport's to use.
-  virtual bool start_connect(ConnectAwaiter& connect) noexcept = 0;
-  virtual void cancel_connect(ConnectAwaiter& connect) noexcept = 0;
-  virtual void abandon_connect(ConnectAwaiter& connect) noexcept = 0;
+ private:
+  TransportBackend& backend_;
 };
-
-inline ConnectAwaiter::~ConnectAwaiter() {
-  if (pending_) transport_.abandon_connect(*this);
-}
-inline bool ConnectAwaiter::start() noexcept {
-  return transport_.start_connect(*this);
-}
-inline void ConnectAwaiter::on_cancel(Wait& wait) noexcept {
-  auto& self = static_cast<ConnectAwaiter&>(wait);
-  if (self.pending_) return self.transport_.cancel_connect(self);
-  self.finish(tl::unexpected(StreamError::cancelled));
-}
 
 }  // namespace pinion
