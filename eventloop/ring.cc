@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "ring_setup.h"
 
@@ -22,6 +24,7 @@ constexpr std::uint64_t kReserved = 16;
 
 constexpr std::size_t kBatch = 64;
 constexpr unsigned kSubmitAttempts = 100'000;
+constexpr unsigned kFlushAttempts = 1000;
 
 std::uint64_t user_data_of(const Completion& completion) noexcept {
   return reinterpret_cast<std::uintptr_t>(&completion);
@@ -126,6 +129,8 @@ int Ring::enter(unsigned submit, unsigned wait, unsigned flags, void* argument,
                                      static_cast<sigset_t*>(argument), size);
   stats_.submitted += load_acquire(ring_->sq.khead) - before;
   if (result < 0) {
+    const bool kernel_lost_a_completion = result == -EBADR;  // It had no memory to keep it.
+    PINION_ASSERT(!kernel_lost_a_completion);
     // EEXIST: this is not the ring's thread. EBADF, EINVAL, EFAULT: the ring is broken.
     const bool passes = result == -EINTR || result == -EAGAIN || result == -EBUSY ||
                         result == -ETIME || result == -ENOMEM;
@@ -138,6 +143,15 @@ void Ring::submit() {
   const unsigned count = flush_queue();
   // Refused for lack of memory or by a signal, they stay queued for the next call.
   if (count > 0 && enabled_) enter(count, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
+}
+
+bool Ring::flush() {
+  for (unsigned attempt = 0; queued() > 0 && attempt < kFlushAttempts; ++attempt) {
+    if (!enabled_) return false;
+    if (attempt > 0) sched_yield();
+    submit();
+  }
+  return queued() == 0;
 }
 
 bool Ring::ready() const noexcept {
@@ -229,18 +243,23 @@ bool Ring::ring_doorbell(int ring_fd) {
 }
 
 bool Ring::quiesce(Delay bound) {
+  using Clock = std::chrono::steady_clock;  // The kernel's time, whatever the loop's is.
   constexpr Delay kRound = std::chrono::milliseconds{1};
+  constexpr std::size_t kRoundBudget = 4096;
   if (!enabled_) return in_flight_ == 0;
-  for (std::int64_t left = bound.count(); in_flight_ > 0 && left > 0; left -= kRound.count()) {
+  const Clock::time_point begin = Clock::now();
+  const bool outer = std::exchange(quiescing_, true);
+  // Again in each round: a handler may start what it has been told is over.
+  for (bool first = true; in_flight_ > 0; first = false) {
+    if (!first && Delay(Clock::now() - begin) >= bound) break;
     io_uring_sqe& sqe = next_sqe();
     io_uring_prep_cancel64(&sqe, 0, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
     sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
     sqe.user_data = kNobody;
     submit();
-    while (poll(kBatch) > 0) {
-    }
-    if (in_flight_ > 0 && sleep(kRound) == RingWake::completion) poll(kBatch);
+    if (poll(kRoundBudget) == 0 && in_flight_ > 0) static_cast<void>(sleep(kRound));
   }
+  quiescing_ = outer;
   return in_flight_ == 0;
 }
 

@@ -175,6 +175,45 @@ TEST(Ring, ADoorbellForAClosedRingIsRefused) {
   }
 }
 
+TEST(Ring, FlushSaysWhetherTheKernelHasEverything) {
+  const auto ring = make_ring();
+  Counting counting;
+  EXPECT_TRUE(ring->flush());
+  queue_nop(*ring, counting);
+  EXPECT_FALSE(ring->flush());  // Not before it is enabled.
+  ASSERT_TRUE(ring->enable());
+  EXPECT_TRUE(ring->flush());
+  EXPECT_EQ(ring->poll(64), 1U);
+}
+
+TEST(Ring, QuiesceEndsInTimeAlthoughAHandlerStartsAgain) {
+  struct Obstinate : Completion {
+    explicit Obstinate(Ring& owner) : Completion(&on_done), ring(owner) {}
+    static void on_done(Completion& completion, std::int32_t, std::uint32_t) noexcept {
+      Obstinate& self = static_cast<Obstinate&>(completion);
+      ++self.told;
+      if (!self.ring.quiescing()) ++self.told_outside;
+      if (self.obstinate) queue_nop(self.ring, self);
+    }
+    Ring& ring;
+    bool obstinate = true;
+    int told = 0;
+    int told_outside = 0;
+  };
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  Obstinate obstinate(*ring);
+  queue_nop(*ring, obstinate);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(ring->quiesce(50ms));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 50ms);  // Not as many rounds, but the time.
+  EXPECT_GT(obstinate.told, 0);
+  EXPECT_EQ(obstinate.told_outside, 0);
+  EXPECT_FALSE(ring->quiescing());
+  obstinate.obstinate = false;
+  EXPECT_TRUE(ring->quiesce(1s));
+}
+
 TEST(Ring, OptionsOutOfRangeAreRefusedWithTheRange) {
   const auto refused = Ring::create({.submission_entries = 0, .completion_entries = 16});
   ASSERT_FALSE(refused);
@@ -185,16 +224,39 @@ TEST(Ring, OptionsOutOfRangeAreRefusedWithTheRange) {
 }
 
 // In a child process, since a filter can't be taken off again. Its exit code tells what happened.
-int create_under_filter(int error) {
+int refuse_system_call(unsigned number, int error) {
   std::array<sock_filter, 4> program = {{
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   }};
   const sock_fprog filter{.len = program.size(), .filter = program.data()};
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return 2;
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0) return 3;
+  return 0;
+}
+
+int flush_where_the_kernel_has_no_memory() {
+  const auto ring = make_ring();
+  if (!ring->enable()) return 5;
+  Counting counting;
+  queue_nop(*ring, counting);
+  if (const int failed = refuse_system_call(__NR_io_uring_enter, EAGAIN); failed != 0) {
+    return failed;
+  }
+  const bool flushed = ring->flush();
+  ring->abandon(counting);
+  return flushed ? 6 : 0;
+}
+
+TEST(RingDeathTest, FlushGivesUpWhereTheKernelHasNoMemory) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(_exit(flush_where_the_kernel_has_no_memory()), ::testing::ExitedWithCode(0), "");
+}
+
+int create_under_filter(int error) {
+  if (const int failed = refuse_system_call(__NR_io_uring_setup, error); failed != 0) return failed;
   const auto ring = Ring::create({});
   if (ring) return 4;
   std::fputs((to_string(ring.error()) + "\n").c_str(), stderr);

@@ -97,6 +97,10 @@ class Ring {
   /// Hands everything queued to the kernel now, instead of at the end of the turn.
   PINION_EXPORT void submit();
 
+  /// submit(), tried again while the kernel refuses for lack of memory. Returns whether everything
+  /// has been handed over: only then may memory go that a queued operation reads when it starts.
+  [[nodiscard]] PINION_EXPORT bool flush();
+
   /// Handles at most `budget` completions and returns how many. Entries are copied out in batches
   /// before handlers run, so that a handler may take entries and submit.
   PINION_EXPORT std::size_t poll(std::size_t budget);
@@ -112,9 +116,12 @@ class Ring {
   /// kernel refused.
   [[nodiscard]] PINION_EXPORT bool ring_doorbell(int ring_fd);
 
-  /// Cancels whatever is in flight and handles completions until there is none or `bound` is over.
-  /// Returns whether nothing is in flight any more.
+  /// Cancels whatever is in flight and handles completions until there is none or `bound` of real
+  /// time is over. Returns whether nothing is in flight any more.
   PINION_EXPORT bool quiesce(Delay bound);
+
+  /// Whether a handler is called from quiesce(): then it doesn't start again what was cancelled.
+  [[nodiscard]] bool quiescing() const noexcept { return quiescing_; }
 
   /// Forgets what is in flight for `completion`, whose operations use no memory of its owner,
   /// before both die with the ring.
@@ -157,6 +164,7 @@ class Ring {
 
   std::unique_ptr<io_uring> ring_;
   bool enabled_ = false;
+  bool quiescing_ = false;
   Observer observer_ = nullptr;
   void* observer_context_ = nullptr;
   std::uint64_t in_flight_ = 0;
