@@ -169,7 +169,6 @@ void Loop::read_clock() noexcept {
   const Delay elapsed = saturating_sub(read, now_);
   const auto nanoseconds = static_cast<std::uint64_t>(elapsed.count());
   now_ = read;
-  fresh_valid_ = false;
   switch (spent_) {
     case Spent::elsewhere:
       return;
@@ -234,9 +233,7 @@ std::size_t Loop::fire_timers() {
   // Called when nothing is due too: the wheel spreads the work of its cascades over such turns.
   const Instant due = wheel_.next_expiry();
   if (due <= now_) note_running("timers", nullptr, nullptr);
-  in_timers_ = true;
   const std::size_t fired = wheel_.advance(now_, options_.timer_budget);
-  in_timers_ = false;
   if (fired > 0) {
     stats_.timers_fired += fired;
     stats_.timer_lateness.record(static_cast<std::uint64_t>(saturating_sub(now_, due).count()));
@@ -245,17 +242,11 @@ std::size_t Loop::fire_timers() {
 }
 
 Instant Loop::fresh_now() noexcept {
-  // The wheel calls back several entries in a row, and the loop doesn't see where one ends.
-  if (!fresh_valid_ || in_timers_) {
-    fresh_ = std::max(now_, time_.now());
-    fresh_valid_ = true;
-  }
-  return fresh_;
+  return std::max(now_, time_.now());
 }
 
 void Loop::note_running(const char* kind, const char* name, const void* code) noexcept {
   running_ = Running{kind, name, code};
-  fresh_valid_ = false;
   ++ran_;
 }
 

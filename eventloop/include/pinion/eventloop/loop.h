@@ -116,9 +116,8 @@ class Loop {
   /// The clock as this turn read it.
   [[nodiscard]] Instant now() const noexcept { return now_; }
 
-  /// The clock now. Reads it at most once per resumption, completion, message and poll, so that
-  /// what is armed after long work isn't due already; within timer callbacks it is read at each
-  /// call.
+  /// The clock now, read at each call: a reading that is kept, however shortly, makes what is armed
+  /// after long work early. It costs 10 to 30 ns.
   [[nodiscard]] PINION_EXPORT Instant fresh_now() noexcept;
 
   [[nodiscard]] TimingWheel& wheel() noexcept { return wheel_; }
@@ -237,9 +236,6 @@ class Loop {
   // The turn.
   alignas(64) TimingWheel wheel_;
   Instant now_;
-  Instant fresh_;
-  bool fresh_valid_ = false;
-  bool in_timers_ = false;
   bool adopted_ = false;
   unsigned long timer_slack_before_ = 0;
   bool stopping_ = false;
