@@ -59,7 +59,6 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
       contexts_(options.max_tasks),
       idle_controller_(options.idle,
                        options.spin_max.count() > 0 ? options.spin_max : default_spin_max()),
-      doorbell_(*this),
       drain_timer_(*this) {
   ring_->observe(
       [](void* self, const void* handler) noexcept {
@@ -106,14 +105,12 @@ Result<> Loop::adopt_thread() {
   // Otherwise the kernel ends a sleep up to 50 us late, to save wake-ups.
   timer_slack_before_ = static_cast<unsigned long>(prctl(PR_GET_TIMERSLACK));
   prctl(PR_SET_TIMERSLACK, 1UL);
-  arm_doorbell();
   return {};
 }
 
 Ending Loop::run() {
   const Result<> adopted = adopt_thread();
   PINION_ASSERT(adopted.has_value());
-  if (doorbell_.in_flight() == 0) arm_doorbell();
   do {
     step();
   } while (!finished());

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include <pinion/eventloop/loop.h>
 
@@ -41,6 +42,7 @@ void Loop::park() {
   const Instant until = std::min(wheel_.next_expiry(), park_limit_);
   if (until <= now_ || ready_count_ > 0 || stopping_) return;
   Delay longest = saturating_sub(until, now_);
+  if (doorbell_.in_flight() == 0) arm_doorbell();
   mailbox_.announce_sleep();
   RingWake cause = RingWake::refused;
   if (still_nothing_to_do(longest)) {
@@ -49,7 +51,9 @@ void Loop::park() {
   }
   const bool rung = mailbox_.wake_up();
   for (std::size_t i = 0; i < poller_count_; ++i) {
-    if (pollers_[i].poller != nullptr) pollers_[i].poller->cancel_park();
+    PollerSlot& slot = pollers_[i];
+    const bool prepared = std::exchange(slot.prepared, false);
+    if (prepared && slot.poller != nullptr) slot.poller->cancel_park();
   }
   count_wake(cause, rung);
 }
@@ -59,6 +63,7 @@ bool Loop::still_nothing_to_do(Delay& longest) {
   for (std::size_t i = 0; i < poller_count_; ++i) {
     PollerSlot& slot = pollers_[i];
     if (slot.poller == nullptr) continue;
+    slot.prepared = true;
     const ParkAnswer answer = slot.poller->prepare_park();
     if (answer.kind == ParkAnswer::Kind::refuse) refused = true;
     if (answer.kind == ParkAnswer::Kind::descriptor) arm_descriptor(slot, answer.fd);
@@ -77,6 +82,9 @@ bool Loop::still_nothing_to_do(Delay& longest) {
     was_idle_ = false;
     return false;
   }
+  // A poller may arm and queue although it calls itself idle.
+  if (ready_count_ > 0 || wheel_.next_expiry() <= now_) return false;
+  longest = std::min(longest, saturating_sub(wheel_.next_expiry(), now_));
   return !refused && requests_.load(std::memory_order_seq_cst) == 0 && !ring_->ready();
 }
 
@@ -100,7 +108,9 @@ void Loop::count_wake(RingWake cause, bool rung) noexcept {
 
 void Loop::arm_descriptor(PollerSlot& slot, int fd) {
   // One that is still armed from an earlier sleep serves this one.
-  if (slot.in_flight() > 0) return;
+  if (slot.in_flight() > 0 && slot.fd == fd) return;
+  ring_->cancel(slot);
+  slot.fd = fd;
   io_uring_prep_poll_add(&ring_->get_sqe(slot), fd, POLLIN);
 }
 
@@ -113,10 +123,8 @@ void Loop::arm_doorbell() {
   io_uring_prep_poll_multishot(&ring_->get_sqe(doorbell_), doorbell_fd_, POLLIN);
 }
 
-void Loop::Doorbell::on_rung(Completion& self, std::int32_t result, std::uint32_t flags) noexcept {
-  Doorbell& doorbell = static_cast<Doorbell&>(self);
-  const bool ended = (flags & IORING_CQE_F_MORE) == 0;
-  if (ended && result >= 0) doorbell.loop.arm_doorbell();
+void Loop::Doorbell::on_rung(Completion&, std::int32_t, std::uint32_t) noexcept {
+  // The wake-up is all that matters. If it was the last, the next sleep arms the doorbell again.
 }
 
 void Loop::ring_eventfd() noexcept {

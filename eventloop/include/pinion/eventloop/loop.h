@@ -168,12 +168,12 @@ class Loop {
     static void on_readable(Completion& self, std::int32_t result, std::uint32_t flags) noexcept;
 
     Poller* poller = nullptr;
+    int fd = -1;            // What the last operation polls.
+    bool prepared = false;  // Has been told of the sleep that comes.
   };
   struct Doorbell : Completion {
-    explicit Doorbell(Loop& owner) noexcept : Completion(&on_rung), loop(owner) {}
+    Doorbell() noexcept : Completion(&on_rung) {}
     static void on_rung(Completion& self, std::int32_t result, std::uint32_t flags) noexcept;
-
-    Loop& loop;
   };
   struct DrainTimer : TimerEntry {
     explicit DrainTimer(Loop& owner) noexcept : TimerEntry(&on_timer), loop(owner) {}

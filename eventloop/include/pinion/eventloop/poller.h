@@ -45,10 +45,11 @@ class Poller {
   /// Does at most `budget` units of work and returns how many it did; 0 means that it was idle.
   virtual std::size_t poll(Instant now, std::size_t budget) = 0;
 
-  /// Before the loop sleeps: enable whatever announces work. The loop polls once more afterwards.
+  /// Before the loop sleeps: enable whatever announces work. The loop polls once more afterwards,
+  /// and doesn't sleep past what either armed or queued.
   virtual ParkAnswer prepare_park() { return ParkAnswer::elsewhere(); }
 
-  /// After every prepare_park(), whether the loop slept or not.
+  /// Once after every prepare_park(), whether the loop slept or not.
   virtual void cancel_park() {}
 
   /// For statistics and for the report of an overlong turn.
