@@ -37,6 +37,7 @@ bool Loop::take_requests() noexcept {
 void Loop::add_drainable(Drainable& drainable) noexcept {
   drainables_.push_back(drainable);
   if (drain_ != Drain::no) drainable.on_drain();
+  if (drain_ == Drain::expired || drain_ == Drain::given_up) drainable.on_drain_expired();
 }
 
 void Loop::remove_drainable(Drainable& drainable) noexcept {

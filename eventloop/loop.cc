@@ -25,7 +25,8 @@ Result<> check_options(const LoopOptions& options) {
   }};
   for (const auto& [name, value] : positive) {
     if (value == 0) {
-      return fail(ErrorCode::invalid_argument, fmt::format("{} is 0", name), "set it to 1 or more");
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is 0", name),
+                  fmt::format("set LoopOptions::{} to 1 or more", name));
     }
   }
   return {};
@@ -274,6 +275,7 @@ void Loop::remove_poller(Poller& poller) noexcept {
     PollerSlot& slot = pollers_[i];
     if (slot.poller != &poller) continue;
     slot.poller = nullptr;
+    slot.prepared = false;
     ring_->cancel(slot);
   }
 }

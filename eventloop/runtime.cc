@@ -25,6 +25,9 @@ namespace {
 
 constexpr std::size_t kMaxLcores = CPU_SETSIZE;
 
+/// How many turns a loop has to handle what others posted when they came to their end.
+constexpr int kLastTurns = 100;
+
 Result<cpu_set_t> allowed_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -98,6 +101,7 @@ struct Runtime::Start {
   void decide(Verdict decision) {
     const std::scoped_lock lock(mutex);
     verdict = decision;
+    lcores = set_up;
     changed.notify_all();
   }
   void wait_for_release() {
@@ -110,9 +114,19 @@ struct Runtime::Start {
     changed.notify_all();
   }
 
+  /// Waits until every lcore has come here as often as this one.
+  void meet() {
+    std::unique_lock lock(mutex);
+    const std::size_t meeting = arrivals++ / lcores;
+    changed.notify_all();
+    changed.wait(lock, [&] { return arrivals / lcores > meeting; });
+  }
+
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t set_up = 0;
+  std::size_t lcores = 0;    // Known with the verdict.
+  std::size_t arrivals = 0;  // At all meetings.
   Verdict verdict = Verdict::open;
   bool released = false;
   std::atomic<std::size_t> ended{0};
@@ -303,6 +317,13 @@ void Runtime::run_thread(Thread& thread) {
     thread.start.wait_for_release();
   }
   thread.lcore.destroy_kept();
+  // What is kept may post when it dies, and be answered: no loop goes before all that is over.
+  thread.start.meet();
+  if (loop != nullptr && Loop::current_or_null() == loop.get()) {
+    for (int turns = 0; turns < kLastTurns && loop->turn() > 0; ++turns) {
+    }
+  }
+  thread.start.meet();
 }
 
 Result<> Runtime::set_up(Thread& thread, std::unique_ptr<TimeSource>& time,

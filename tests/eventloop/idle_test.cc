@@ -47,6 +47,14 @@ TEST(IdleController, ParksAtOnceWhereArrivalsAreRareAndSpinsAgainOnlyWhenTheyAre
   EXPECT_EQ(adaptive.next_step(0s), Step::spin);
 }
 
+TEST(IdleController, ASpinWithoutEndIsCutOffAndDoesNotOverflow) {
+  IdleController adaptive(IdlePolicy::adaptive, kNoTimeout);
+  EXPECT_EQ(adaptive.spin_budget(), Delay{IdleController::kSpinLimit});
+  for (int i = 0; i < 100; ++i) adaptive.on_arrival(1h);
+  EXPECT_EQ(adaptive.next_step(0s), Step::park);
+  EXPECT_EQ(IdleController(IdlePolicy::adaptive, -1s).next_step(0s), Step::park);
+}
+
 TEST(IdleController, OneLongGapDoesNotOutweighManyShortOnes) {
   IdleController adaptive(IdlePolicy::adaptive, 100us);
   for (int i = 0; i < 100; ++i) adaptive.on_arrival(5us);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -42,8 +44,14 @@ class IdleController {
  public:
   enum class Step : std::uint8_t { spin, pause, park };
 
+  /// The longest spin that counts; who wants more wants IdlePolicy::spin.
+  static constexpr Delay kSpinLimit = std::chrono::seconds{1};
+
+  /// `spin_max` is cut off at kSpinLimit.
   IdleController(IdlePolicy policy, Delay spin_max) noexcept
-      : policy_(policy), spin_max_(spin_max.count()), average_(spin_max.count() / 2) {}
+      : policy_(policy),
+        spin_max_(std::clamp(spin_max, Delay{}, kSpinLimit).count()),
+        average_(spin_max_ / 2) {}
 
   /// Work other than a timer arrived after the loop had been idle for `gap`.
   PINION_EXPORT void on_arrival(Delay gap) noexcept;

@@ -34,6 +34,10 @@
 ///             drainables, messages and timer entries belong to the caller.
 /// Threading:  created on any thread, run by one. post(), stop() and request_drain() may be called
 ///             from every thread, everything else on the loop's thread (or before it runs).
+/// End:        these three still touch the loop after what they left has made run() return. A loop
+///             may therefore die only after every call of them has returned: join the threads that
+///             call, or let them say that they are done, before the loop's thread destroys it.
+///             Runtime sees to that for its own lcores.
 /// Cost:       an idle turn is a clock reading and a few loads, no system call. Nothing allocates
 /// but
 ///             the memory of tasks, in chunks that double, until there are as many as ever.
@@ -55,7 +59,7 @@ struct LoopOptions {
   std::size_t timer_budget = 1024;
 
   Delay overlong_turn = std::chrono::milliseconds{1};  ///< Counted and named beyond this.
-  Delay spin_max{};  ///< Longest spin of `adaptive`; 0: default_spin_max().
+  Delay spin_max{};  ///< Longest spin of `adaptive`, cut off at 1 s; 0: default_spin_max().
   Delay doze_max = std::chrono::milliseconds{1};  ///< Longest sleep beside a blind poller.
 
   std::size_t frame_pool_bytes = std::size_t{256} << 20;  ///< Then frames come from the heap.
@@ -101,6 +105,7 @@ class Loop {
   PINION_EXPORT std::size_t turn();
 
   /// Turns, sleeping as the idle policy says, until `done()`, at most for `bound`. Returns done().
+  /// A stop() ends it too, and stays in force: later ones don't turn until run() has returned.
   template <class Predicate>
   bool run_until(Predicate done, Delay bound) {
     return run_until([](void* predicate) { return (*static_cast<Predicate*>(predicate))(); }, &done,

@@ -124,7 +124,7 @@ class Ring {
   [[nodiscard]] bool quiescing() const noexcept { return quiescing_; }
 
   /// Forgets what is in flight for `completion`, whose operations use no memory of its owner,
-  /// before both die with the ring.
+  /// before both die with the ring. Nothing may poll in between.
   PINION_EXPORT void abandon(Completion& completion) noexcept;
 
   /// Called before each handler, with the handler's address.

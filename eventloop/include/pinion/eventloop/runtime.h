@@ -21,12 +21,15 @@
 ///   });
 ///
 /// Ownership:  the runtime owns threads, loops, and what is given to Lcore::keep(). All of it lives
-///             and dies on its lcore's thread; no loop dies before every loop has ended, so that
-///             lcores may post to each other to the end.
+///             and dies on its lcore's thread. No loop dies before every loop has ended, every kept
+///             object is gone, and what these posted to other lcores has been handled: lcores, and
+///             destructors of what they keep, may post to each other to the end. Only tasks and
+///             handlers that a dying loop still calls may not post to another.
 /// Threading:  run() on one thread, which waits for signals meanwhile. request_drain() and
 ///             request_stop() from any thread and from signal handlers.
 /// Signals:    SIGTERM and SIGINT are blocked while run() runs, and the mask is restored. The first
-///             drains every loop; the second stops them at once.
+///             drains every loop; the second stops them at once. Lcores, and threads that they
+///             start, block every signal but those of faults.
 /// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
 /// gives
 ///             the first, after everything that was set up is gone. Nothing serves before every
