@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <utility>
 
 #include <pinion/eventloop/loop.h>
 #include <pinion/lib/log.h>
@@ -8,7 +11,7 @@
 namespace pinion {
 namespace {
 
-/// How long the kernel may take to end the operations of tasks that are destroyed.
+/// How long the kernel may take to end the operations that are left.
 constexpr Delay kQuiesceBound = std::chrono::milliseconds{200};
 
 /// How many turns cancelled tasks have on a clock that is set by hand.
@@ -103,12 +106,33 @@ void Loop::wind_down() {
     destroy_tasks();
     return;
   }
-  // The kernel may still write into their frames: leave them where they are.
-  log_error("{} operations didn't end; leaving the memory of {} tasks alone", ring_->in_flight(),
+  log_error("{} operations didn't end, so that {} tasks can't be destroyed", ring_->in_flight(),
             stats_.tasks_live);
-  frames_leaked_ = true;
+}
+
+/// Connections and listeners that nobody refers to any more free themselves at their operations'
+/// last completions.
+void Loop::end_operations() {
+  if (ring_->quiesce(kQuiesceBound)) {
+    destroy_tasks();  // Those that a handler spawned meanwhile.
+    return;
+  }
+  log_error("the loop dies with {} operations in flight", ring_->in_flight());
+}
+
+/// The kernel may still write into the frames of the tasks that are left. They stay where they are,
+/// with what they refer to, and can be found there.
+void Loop::leave_tasks_alone() {
+  struct Left {
+    std::unique_ptr<FramePool> frames;
+    std::unique_ptr<Slab<detail::TaskContext>> contexts;
+    Left* older;
+  };
+  static std::atomic<Left*> newest{nullptr};
+  Left* const left = new Left{std::move(frames_), std::move(contexts_), newest.load()};
+  while (!newest.compare_exchange_weak(left->older, left)) {
+  }
   live_tasks_.clear();
-  stats_.tasks_live = 0;
 }
 
 }  // namespace pinion

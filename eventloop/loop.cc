@@ -57,7 +57,7 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
       doorbell_fd_(doorbell_fd),
       wheel_(time.now()),
       now_(time.now()),
-      contexts_(options.max_tasks),
+      contexts_(std::make_unique<Slab<detail::TaskContext>>(options.max_tasks)),
       idle_controller_(options.idle,
                        options.spin_max.count() > 0 ? options.spin_max : default_spin_max()),
       drain_timer_(*this) {
@@ -72,13 +72,18 @@ Loop::~Loop() {
   PINION_ASSERT(current_task_ == nullptr);
   if (current_loop == this) {
     wind_down();
+    end_operations();
     current_loop = nullptr;
     prctl(PR_SET_TIMERSLACK, timer_slack_before_);
   } else {
-    destroy_tasks();  // None of them has ever run: run() leaves none behind.
+    PINION_ASSERT(!adopted_);  // The loop dies on its thread.
+    destroy_tasks();           // None of them has ever run.
   }
-  release_contexts();
-  if (frames_leaked_) static_cast<void>(frames_.release());
+  if (stats_.tasks_live > 0) {
+    leave_tasks_alone();
+  } else {
+    release_contexts();
+  }
   ring_->abandon(doorbell_);
   for (PollerSlot& slot : pollers_) ring_->abandon(slot);
   ring_.reset();

@@ -124,7 +124,7 @@ TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
 detail::TaskContext* Loop::take_context() noexcept {
   if (stats_.tasks_live >= options_.max_tasks) return nullptr;
   if (detail::TaskContext* const used = free_contexts_.pop_front(); used != nullptr) return used;
-  return contexts_.allocate();
+  return contexts_->allocate();
 }
 
 void Loop::make_ready(detail::PromiseBase& promise) noexcept {
@@ -203,7 +203,7 @@ void Loop::destroy_tasks() noexcept {
 
 void Loop::release_contexts() noexcept {
   while (detail::TaskContext* const context = free_contexts_.pop_front()) {
-    contexts_.release(*context);
+    contexts_->release(*context);
   }
 }
 

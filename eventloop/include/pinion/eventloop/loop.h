@@ -83,8 +83,9 @@ class Loop {
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Loop>> create(LoopOptions options,
                                                                           TimeSource& time);
 
-  /// Cancels what tasks still live and lets them end, as run() does before it returns. On the
-  /// loop's thread, if it ever ran.
+  /// Cancels what tasks still live and lets them end, as run() does before it returns; then cancels
+  /// every operation that is still in flight and delivers its end, so that whoever waits for that
+  /// to free itself does. On the loop's thread, if it ever ran.
   PINION_EXPORT ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -98,7 +99,8 @@ class Loop {
   [[nodiscard]] PINION_EXPORT Result<> adopt_thread();
 
   /// Turns until stop() or the end of a drain; then destroys the tasks that haven't started,
-  /// cancels the others and gives them LoopOptions::wind_down to end. May be called again.
+  /// cancels the others and gives them LoopOptions::wind_down to end. May be called again. Tasks
+  /// whose operations the kernel doesn't end stay as they are, reported on the log.
   PINION_EXPORT Ending run();
 
   /// One turn without sleeping, for tests and for shutting down; returns how much was done.
@@ -205,6 +207,8 @@ class Loop {
   bool finished() noexcept;
   void expire_drain() noexcept;
   void wind_down();
+  void end_operations();
+  void leave_tasks_alone();
 
   // Sleeping (park.cc).
   void idle();
@@ -255,9 +259,8 @@ class Loop {
   detail::PromiseBase* handed_over_ = nullptr;  // Goes on at once, in the place of who awaits it.
   detail::TaskContext* current_task_ = nullptr;
   detail::TaskContext* ended_ = nullptr;  // Whose root has just come to its end.
-  bool frames_leaked_ = false;
   List<detail::TaskContext> live_tasks_;
-  Slab<detail::TaskContext> contexts_;
+  std::unique_ptr<Slab<detail::TaskContext>> contexts_;
   List<detail::TaskContext> free_contexts_;  // Of ended tasks. They keep their generation.
 
   // Idling.

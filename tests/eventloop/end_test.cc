@@ -1,0 +1,206 @@
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <thread>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/runtime.h>
+
+#include "loop_fixture.h"
+#include "ring_wait.h"
+
+/// What is left when a loop or a runtime has gone: nothing.
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::size_t open_descriptors() {
+  DIR* const directory = opendir("/proc/self/fd");
+  if (directory == nullptr) return 0;
+  std::size_t count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+/// What a transport does with a connection: it holds descriptors and itself until the last
+/// completion of its read has come.
+class Connection : private Completion {
+ public:
+  Connection(Loop& loop, int& alive) noexcept : Completion(&on_done), loop_(loop), alive_(alive) {
+    EXPECT_TRUE(pair_.ok);
+    ++alive_;
+    io_uring_sqe& sqe = loop_.ring().get_sqe(*this);
+    io_uring_prep_read(&sqe, pair_.ends[0], buffer_.data(), kSize, 0);
+  }
+  void close() noexcept { loop_.ring().cancel(*this); }
+
+ private:
+  static constexpr unsigned kSize = 64;
+
+  static void on_done(Completion& completion, std::int32_t, std::uint32_t) noexcept {
+    Connection& self = static_cast<Connection&>(completion);
+    --self.alive_;
+    delete &self;
+  }
+
+  Loop& loop_;
+  int& alive_;
+  test::SocketPair pair_;
+  std::array<std::byte, kSize> buffer_{};
+};
+
+/// Closes its connections when it dies, and doesn't wait.
+struct Transport {
+  Transport(Loop& loop, int& alive) {
+    for (Connection*& connection : connections) connection = new Connection(loop, alive);
+  }
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
+  ~Transport() {
+    for (Connection* const connection : connections) connection->close();
+  }
+  std::array<Connection*, 20> connections{};
+};
+
+TEST(End, ALoopThatDiesHearsOfEveryOperationAndLeavesNoDescriptor) {
+  const std::size_t before = open_descriptors();
+  int alive = 0;
+  {
+    MonotonicTime time;
+    const auto loop = test::make_loop(time);
+    const Result<> adopted = loop->adopt_thread();
+    ASSERT_TRUE(adopted);
+    { const Transport transport(*loop, alive); }
+    EXPECT_EQ(alive, 20);
+  }
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(End, ALoopThatDiesEndsOperationsThatNobodyCancelled) {
+  const std::size_t before = open_descriptors();
+  int alive = 0;
+  {
+    MonotonicTime time;
+    const auto loop = test::make_loop(time);
+    for (int i = 0; i < 20; ++i) new Connection(*loop, alive);
+    loop->turn();
+    loop->stop();
+    loop->run();
+    EXPECT_EQ(alive, 20);
+  }
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+RuntimeOptions lcores(std::size_t count) {
+  RuntimeOptions options;
+  options.cpus = *first_cpus(count);
+  options.handle_signals = false;
+  return options;
+}
+
+TEST(End, ARuntimeThatIsRunAgainAndAgainLeavesNoDescriptor) {
+  const auto runtime = Runtime::create(lcores(1));
+  ASSERT_TRUE(runtime);
+  const std::size_t before = open_descriptors();
+  int alive = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto report = (*runtime)->run([&](Lcore& lcore) -> Result<> {
+      lcore.keep(std::make_unique<Transport>(lcore.loop(), alive));
+      lcore.loop().stop();
+      return {};
+    });
+    ASSERT_TRUE(report);
+    EXPECT_EQ(alive, 0);
+    EXPECT_EQ(open_descriptors(), before);
+  }
+}
+
+TEST(End, WhatLcoresKeepMayPostToOtherLcoresWhenItDies) {
+  if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
+  struct GoodBye : Message {
+    GoodBye() : Message(&on_message) {}
+    static void on_message(Message& message) noexcept {
+      static_cast<GoodBye&>(message).heard = true;
+    }
+    std::atomic<bool> heard{false};
+  } good_bye;
+  struct Polite {
+    Polite(Loop& loop, GoodBye& message) : other(loop), words(message) {}
+    Polite(const Polite&) = delete;
+    Polite& operator=(const Polite&) = delete;
+    ~Polite() {
+      std::this_thread::sleep_for(50ms);  // Time for the other loop to go, if it may.
+      other.post(words);
+    }
+    Loop& other;
+    GoodBye& words;
+  };
+  std::array<std::atomic<Loop*>, 2> loops{};
+  const auto runtime = Runtime::create(lcores(2));
+  ASSERT_TRUE(runtime);
+  const auto report = (*runtime)->run([&](Lcore& lcore) -> Result<> {
+    loops[lcore.index()] = &lcore.loop();
+    lcore.loop().stop();
+    if (lcore.index() != 0) return {};
+    while (loops[1] == nullptr) std::this_thread::yield();
+    lcore.keep(std::make_unique<Polite>(*loops[1], good_bye));
+    return {};
+  });
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(good_bye.heard);
+}
+
+/// Starts again whatever happens, so that the kernel is never done with the frame it lies on.
+class Endless : public Wait, private Completion {
+ public:
+  Endless() noexcept : Wait([](Wait&) noexcept {}), Completion(&on_done) {}
+  [[nodiscard]] bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
+    ring_ = &loop_of(frame.promise()).ring();
+    on_done(*this, 0, 0);
+    begin(frame);
+  }
+  void await_resume() const noexcept {}
+
+ private:
+  static void on_done(Completion& completion, std::int32_t, std::uint32_t) noexcept {
+    Endless& self = static_cast<Endless&>(completion);
+    io_uring_prep_poll_add(&self.ring_->get_sqe(self), self.ring_->fd(), 0);
+  }
+  Ring* ring_ = nullptr;
+};
+
+Task<> wait_without_end() {
+  Endless endless;
+  co_await endless;
+}
+
+TEST(End, TheFramesThatTheKernelMayStillUseOutliveTheLoop) {
+  const std::size_t before = open_descriptors();
+  {
+    MonotonicTime time;
+    LoopOptions options;
+    options.wind_down = 5ms;
+    const auto loop = test::make_loop(time, options);
+    const TaskHandle task = loop->spawn(wait_without_end());
+    loop->turn();
+    loop->stop();
+    EXPECT_EQ(loop->run(), Ending::stopped);
+    EXPECT_FALSE(task.done());
+  }
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+}  // namespace
+}  // namespace pinion
