@@ -309,7 +309,8 @@ void Runtime::run_thread(Thread& thread) {
   std::unique_ptr<TimeSource> time;
   std::unique_ptr<Loop> loop;
   if (Result<> ready = set_up(thread, time, loop); !ready) thread.error = ready.error();
-  if (thread.start.arrive_and_wait() == Start::Verdict::go) {
+  const bool serves = thread.start.arrive_and_wait() == Start::Verdict::go;
+  if (serves) {
     thread.ending = loop->run();
     thread.start.ended.fetch_add(1, std::memory_order_release);
     thread.runtime.wake();
@@ -319,9 +320,7 @@ void Runtime::run_thread(Thread& thread) {
   thread.lcore.destroy_kept();
   // What is kept may post when it dies, and be answered: no loop goes before all that is over.
   thread.start.meet();
-  if (loop != nullptr && Loop::current_or_null() == loop.get()) {
-    for (int turns = 0; turns < kLastTurns && loop->turn() > 0; ++turns) {
-    }
+  for (int turns = 0; serves && turns < kLastTurns && loop->turn() > 0; ++turns) {
   }
   thread.start.meet();
 }

@@ -78,7 +78,9 @@ TEST(End, ALoopThatDiesHearsOfEveryOperationAndLeavesNoDescriptor) {
     const auto loop = test::make_loop(time);
     const Result<> adopted = loop->adopt_thread();
     ASSERT_TRUE(adopted);
-    { const Transport transport(*loop, alive); }
+    {
+      const Transport transport(*loop, alive);
+    }
     EXPECT_EQ(alive, 20);
   }
   EXPECT_EQ(alive, 0);
