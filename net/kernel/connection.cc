@@ -92,8 +92,14 @@ void KernelConnection::linger() noexcept {
   finish_sending();
   ++core_.counters().closing;
   core_.lingering().push_back(*this);
-  const bool writing = send_operation_.in_flight() != 0;
-  if (!writing && (peer_closed_ || core_.options().linger <= Delay{} || core_.room_wanted())) {
+  if (!fin_after_write_) return await_fin();
+  core_.wheel().cancel(read_timer_);  // A write that goes on has its own timeout.
+  want_receive();
+}
+
+/// Our FIN is out: the linger time begins. May end the connection.
+void KernelConnection::await_fin() noexcept {
+  if (peer_closed_ || core_.options().linger <= Delay{} || core_.room_wanted()) {
     return stop_lingering();
   }
   core_.wheel().extend(read_timer_, deadline_of(core_.options().linger));
@@ -115,9 +121,7 @@ void KernelConnection::stop_lingering() noexcept {
 
 void KernelConnection::drain() noexcept {
   if (phase_ == Phase::connecting) return cancel_connect(StreamError::draining);
-  if (phase_ != Phase::open || read_ == nullptr || unread_bytes(fd_) != 0) return;
-  read_end_ = StreamError::draining;
-  finish_read(tl::unexpected(StreamError::draining));
+  if (phase_ == Phase::open && read_ != nullptr) end_read(StreamError::draining);
 }
 
 bool KernelConnection::has_unread() const noexcept {
@@ -168,7 +172,7 @@ Instant KernelConnection::deadline_of(Delay timeout) noexcept {
 }
 
 void KernelConnection::set_deadline(Instant deadline) noexcept {
-  if (phase_ != Phase::open) return;
+  if (phase_ != Phase::open && phase_ != Phase::lingering) return;
   exchange_deadline_ = deadline;
   if (read_ != nullptr) {
     core_.wheel().extend(read_timer_, std::min(read_deadline_, exchange_deadline_));
@@ -179,7 +183,7 @@ void KernelConnection::set_deadline(Instant deadline) noexcept {
 }
 
 void KernelConnection::set_deadline(Delay from_now) noexcept {
-  if (phase_ == Phase::open) set_deadline(deadline_of(from_now));
+  set_deadline(deadline_of(from_now));
 }
 
 Endpoint KernelConnection::local() const noexcept {

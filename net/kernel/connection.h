@@ -105,6 +105,10 @@ class KernelConnection final : public StreamBackend,
   void take_bytes(std::uint32_t token, std::uint32_t size, bool more) noexcept;
   void receive_ended(std::int32_t result) noexcept;
   void want_receive() noexcept;
+  void stop_receive() noexcept;
+  [[nodiscard]] bool nothing_arrived() const noexcept;
+  void end_read(StreamError why) noexcept;
+  void settle_read_ending() noexcept;
   void finish_read(StreamResult<Chunk> result) noexcept;
   void drop_unread() noexcept;
   static void on_read_timer(TimerEntry& entry);
@@ -136,6 +140,7 @@ class KernelConnection final : public StreamBackend,
   [[nodiscard]] bool busy() const noexcept;
   void finish_sending() noexcept;
   void linger() noexcept;
+  void await_fin() noexcept;
   void end_if_quiet() noexcept;
   void count_failure(StreamError error) noexcept;
   [[nodiscard]] Instant deadline_of(Delay timeout) noexcept;
@@ -156,8 +161,9 @@ class KernelConnection final : public StreamBackend,
   ReadAwaiter* read_ = nullptr;
   WriteAwaiter* write_ = nullptr;
   ConnectAwaiter* connect_ = nullptr;
-  std::optional<StreamError> read_end_;   ///< What reads answer once the queue is empty.
-  std::optional<StreamError> write_end_;  ///< What writes answer.
+  std::optional<StreamError> read_ending_;  ///< What ends the read that waits, unless bytes come.
+  std::optional<StreamError> read_end_;     ///< What reads answer once the queue is empty.
+  std::optional<StreamError> write_end_;    ///< What writes answer.
   std::optional<StreamError>
       stop_reason_;  ///< Why the outstanding send or connect is being cancelled.
 

@@ -38,8 +38,12 @@ bool KernelListener::accept_ready(AcceptAwaiter& accept) noexcept {
 
 bool KernelListener::start_accept(AcceptAwaiter& accept) noexcept {
   PINION_ASSERT(accept_ == nullptr);
+  want_accept();  // It may make room, and so bring what is waited for.
+  if (!waiting_.empty() && core_.may_open()) {
+    accept.settle(next_waiting().hand_out());
+    return false;
+  }
   accept_ = &accept;
-  want_accept();
   return true;
 }
 
@@ -82,7 +86,7 @@ void KernelListener::room_appeared() noexcept {
 }
 
 void KernelListener::hand_over() noexcept {
-  if (accept_ == nullptr || waiting_.empty() || !core_.may_open()) return;
+  if (end_ || accept_ == nullptr || waiting_.empty() || !core_.may_open()) return;
   std::exchange(accept_, nullptr)->finish(next_waiting().hand_out());
 }
 
@@ -118,8 +122,7 @@ void KernelListener::accepted(std::int32_t result, bool more) noexcept {
   const bool stopped = std::exchange(stopping_, false);
   if (end_) return end_if_quiet();
   if (result >= 0 || stopped) return want_accept();
-  // Cancelled by others, who quiesce the ring: not again before somebody asks.
-  if (result != -ECANCELED) accept_failed(-result);
+  accept_failed(-result);
 }
 
 void KernelListener::take_socket(int fd) noexcept {
@@ -141,7 +144,10 @@ void KernelListener::accept_failed(int errno_value) noexcept {
   const bool the_peers_fault =
       errno_value == ECONNABORTED || errno_value == EPROTO || errno_value == EINTR;
   if (the_peers_fault) return want_accept();
-  if (!is_exhaustion(errno_value)) ++core_.counters().io_errors;
+  // Some kernels (6.1) end it as cancelled when the completion queue is full; and so does whoever
+  // quiesces the ring.
+  const bool passes = errno_value == ECANCELED || is_exhaustion(errno_value);
+  if (!passes) ++core_.counters().io_errors;
   paused_ = true;
   ++core_.counters().accept_pauses;
   Loop& loop = core_.loop();

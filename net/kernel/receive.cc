@@ -28,7 +28,7 @@ bool KernelConnection::read_ready(ReadAwaiter& read) noexcept {
     want_receive();
     return true;
   }
-  if (!read_end_ && core_.draining() && unread_bytes(fd_) == 0) read_end_ = StreamError::draining;
+  if (!read_end_ && core_.draining() && nothing_arrived()) read_end_ = StreamError::draining;
   if (!read_end_) return false;
   read.settle(tl::unexpected(*read_end_));
   return true;
@@ -49,6 +49,8 @@ bool KernelConnection::start_read(ReadAwaiter& read) noexcept {
   }
   read_ = &read;
   if (deadline != kNever) core_.wheel().extend(read_timer_, deadline);
+  // It may be the last: an armed receive, which may have taken bytes, says whether there are more.
+  if (core_.draining() && receive_operation_.in_flight() != 0) end_read(StreamError::draining);
   return true;
 }
 
@@ -60,9 +62,42 @@ void KernelConnection::cancel_read(ReadAwaiter& read) noexcept {
 void KernelConnection::abandon_read(ReadAwaiter& read) noexcept {
   PINION_ASSERT(read_ == &read);
   read_ = nullptr;
+  read_ending_.reset();
+}
+
+/// Whether every byte that came was handed on: neither the socket nor a completion on its way has
+/// any.
+bool KernelConnection::nothing_arrived() const noexcept {
+  return receive_operation_.in_flight() == 0 && unread_bytes(fd_) == 0;
+}
+
+/// Ends the read that waits for a reason that bytes go before: a timeout, a drain. An armed receive
+/// is taken back first, since what it has taken lies in completions that come before its last one.
+/// So a loop that stood still finds what came meanwhile, and not a timeout.
+void KernelConnection::end_read(StreamError why) noexcept {
+  PINION_ASSERT(read_ != nullptr);
+  read_ending_ = why;
+  if (receive_operation_.in_flight() != 0) return stop_receive();
+  settle_read_ending();
+}
+
+/// No receive is armed: what has come was handed on, or is in the socket.
+void KernelConnection::settle_read_ending() noexcept {
+  const bool in_line = List<KernelConnection, StarvedTag>::linked(*this);
+  const StreamError why = *read_ending_;
+  if (unread_bytes(fd_) != 0 && (!in_line || why == StreamError::draining)) return want_receive();
+  if (why == StreamError::draining) read_end_ = why;
+  count_failure(why);
+  finish_read(tl::unexpected(why));
+}
+
+void KernelConnection::stop_receive() noexcept {
+  if (std::exchange(receive_stopped_, true)) return;
+  core_.ring().cancel(receive_operation_);
 }
 
 void KernelConnection::finish_read(StreamResult<Chunk> result) noexcept {
+  read_ending_.reset();
   std::exchange(read_, nullptr)->finish(std::move(result));
 }
 
@@ -92,10 +127,17 @@ void KernelConnection::want_receive() noexcept {
   entry.buf_group = ReceivePool::kGroup;
 }
 
+/// Some kernels (6.1) end a receive for want of a buffer although the socket is empty. It must not
+/// hold the place of one that has bytes: it may not need its buffer for a long time.
 bool KernelConnection::resume_receive() noexcept {
-  resumed_ = true;
+  const bool waiting = unread_bytes(fd_) != 0;
+  if (!waiting && read_ending_) {
+    settle_read_ending();
+    return false;
+  }
+  resumed_ = waiting;
   want_receive();
-  resumed_ = receive_operation_.in_flight() != 0;
+  resumed_ = waiting && receive_operation_.in_flight() != 0;
   return resumed_;
 }
 
@@ -130,10 +172,9 @@ void KernelConnection::take_bytes(std::uint32_t token, std::uint32_t size, bool 
   unread_.push(pool, token);
   if (!more || receive_stopped_) return;
   if (unread_.count() < pool.share(core_.options().buffers_per_connection)) return;
-  receive_stopped_ = true;
   bulk_ = kCalmAfter;
   ++core_.counters().receive_paused;
-  core_.ring().cancel(receive_operation_);
+  stop_receive();
 }
 
 /// The receive is over: the peer's FIN, a failure, or a reason to arm it again. May end
@@ -154,7 +195,9 @@ void KernelConnection::receive_ended(std::int32_t result) noexcept {
   if (result == -ENOBUFS) {
     ++core_.counters().receive_starved;
     core_.starve(*this);
+    if (read_ending_ && receive_operation_.in_flight() == 0) settle_read_ending();
   } else if (result > 0 || stopped || result == -EINTR || result == -EAGAIN) {
+    if (read_ending_) return settle_read_ending();
     want_receive();
   } else if (result != -ECANCELED) {  // Cancelled by others, who quiesce the ring: not again now.
     const StreamError why = stream_error(-result);
@@ -176,10 +219,9 @@ void KernelConnection::read_timer_fired() noexcept {
     if (deadline != kNever) core_.wheel().extend(read_timer_, deadline);
     return;
   }
+  if (read_ending_) return;
   const bool timeout = read_deadline_ <= exchange_deadline_;
-  const StreamError why = timeout ? StreamError::read_timeout : StreamError::deadline_exceeded;
-  count_failure(why);
-  finish_read(tl::unexpected(why));
+  end_read(timeout ? StreamError::read_timeout : StreamError::deadline_exceeded);
 }
 
 }  // namespace pinion::detail

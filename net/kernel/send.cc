@@ -102,7 +102,7 @@ void KernelConnection::sent(std::int32_t result) noexcept {
   finish_sending();
   if (phase_ != Phase::lingering) return;
   if (write_failed_) return end(StreamError::closed);
-  if (peer_closed_) stop_lingering();
+  await_fin();
 }
 
 void KernelConnection::settle_write(StreamResult<void> result) noexcept {

@@ -1,0 +1,149 @@
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pinion/eventloop/wait.h>
+#include <pinion/test/seed.h>
+
+#include "kernel_world.h"
+#include "stream_world.h"
+
+// How a drain and a close treat what is still on its way.
+
+namespace pinion::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kConnections = 50;
+
+Task<> open_pairs(KernelWorld& world, Listener& listener, std::size_t count,
+                  std::vector<StreamPair>& pairs) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const Endpoint peer = listener.local();
+    auto client = co_await world.transport().connect(peer, 5s);
+    CO_ASSERT_TRUE(client);
+    auto server = co_await listener.accept();
+    CO_ASSERT_TRUE(server);
+    pairs.push_back({std::move(*client), std::move(*server)});
+  }
+}
+
+// With a budget of one completion a turn, most of the requests lie in completions that nobody has
+// looked at when the drain begins.
+TEST(KernelEnding, DrainReadsWhatLiesInCompletions) {
+  KernelWorld world({}, {.completion_budget = 1, .drain_timeout = 10s});
+  auto listener = world.transport().listen(world.any_port(), {});
+  ASSERT_TRUE(listener);
+  std::vector<StreamPair> pairs;
+  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, kConnections, pairs));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  ASSERT_EQ(pairs.size(), kConnections);
+
+  std::size_t chunks = 0;
+  std::vector<std::string> endings;
+  const auto serve = [&](Stream stream) -> Task<> {
+    for (;;) {
+      const auto chunk = co_await stream.read(30s);
+      if (!chunk) {
+        endings.push_back(outcome(chunk));
+        co_return;
+      }
+      ++chunks;
+    }
+  };
+  for (StreamPair& pair : pairs) world.loop().spawn(serve(std::move(pair.server)));
+  for (int i = 0; i < 10; ++i) world.loop().turn();  // every server waits in its read
+
+  std::size_t sent = 0;
+  const auto ask = [&](Stream& stream) -> Task<> {
+    const auto written = co_await stream.write(bytes_of("question"), 5s);
+    EXPECT_EQ(outcome(written), "ok");
+    ++sent;
+  };
+  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client));
+  ASSERT_TRUE(world.loop().run_until([&] { return sent == kConnections / 2; }, 20s));
+  world.loop().begin_drain();
+  ASSERT_TRUE(world.loop().run_until([&] { return sent == kConnections; }, 20s));
+  EXPECT_TRUE(world.loop().run_until([&] { return endings.size() == kConnections; }, 20s));
+  EXPECT_EQ(chunks, kConnections);
+  for (const std::string& ending : endings) EXPECT_EQ(ending, "draining");
+}
+
+// A loop that stood still past the read timeout answers what came meanwhile: the bytes were there
+// in time.
+TEST(KernelEnding, AStalledLoopReadsWhatCameInTime) {
+  KernelWorld world;
+  auto listener = world.transport().listen(world.any_port(), {});
+  ASSERT_TRUE(listener);
+  constexpr std::size_t kMany = 600;  // more than one turn's completions
+  std::vector<StreamPair> pairs;
+  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, kMany, pairs));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  ASSERT_EQ(pairs.size(), kMany);
+  std::size_t asked = 0;
+  std::vector<std::string> answers;
+  const auto serve = [&](Stream& stream) -> Task<> {
+    const auto chunk = co_await stream.read(200ms);
+    answers.push_back(outcome(chunk));
+  };
+  const auto ask = [&](Stream& stream) -> Task<> {
+    const auto written = co_await stream.write(bytes_of("question"), 5s);
+    EXPECT_EQ(outcome(written), "ok");
+    ++asked;
+  };
+  for (StreamPair& pair : pairs) world.loop().spawn(serve(pair.server));
+  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client));
+  // The turns until the writes are submitted; what they bring is left for later.
+  while (answers.empty() && asked == 0) world.loop().turn();
+  std::this_thread::sleep_for(400ms);
+  EXPECT_TRUE(world.loop().run_until([&] { return answers.size() == kMany; }, 20s));
+  for (const std::string& answer : answers) EXPECT_EQ(answer, "ok");
+}
+
+class KernelEndingLinger : public testing::TestWithParam<std::chrono::milliseconds> {};
+
+// The linger time bounds the wait for the peer's FIN, not the write that another task has
+// outstanding: that has a timeout of its own.
+TEST_P(KernelEndingLinger, AWriteMayTakeLongerThanTheLingerTime) {
+  KernelOptions options;
+  options.linger = GetParam();
+  KernelWorld world(options);
+  auto listener = world.transport().listen(world.any_port(), {});
+  ASSERT_TRUE(listener);
+  std::vector<StreamPair> pairs;
+  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  ASSERT_EQ(pairs.size(), 1U);
+
+  const std::vector<std::byte> data = pattern(8'000'000, seed());
+  std::string written = "nothing";
+  const auto send = [&](Stream& stream) -> Task<> {
+    const auto result = co_await stream.write(data, 10s);
+    written = outcome(result);
+  };
+  std::size_t size = 0;
+  std::string ending = "nothing";
+  const auto receive = [&](Stream& stream) -> Task<> {
+    co_await sleep_for(100ms);
+    ending = std::string(to_string(co_await read_to_end(stream, size)));
+  };
+  world.loop().spawn(send(pairs[0].server));
+  for (int i = 0; i < 3; ++i) world.loop().turn();
+  EXPECT_EQ(written, "nothing");
+  pairs[0].server.close();
+  world.loop().spawn(receive(pairs[0].client));
+  EXPECT_TRUE(world.loop().run_until([&] { return ending != "nothing"; }, 20s));
+  EXPECT_EQ(ending, "end_of_file");
+  EXPECT_EQ(size, data.size());
+  EXPECT_EQ(written, "ok");
+}
+
+INSTANTIATE_TEST_SUITE_P(Times, KernelEndingLinger, testing::Values(0ms, 20ms));
+
+}  // namespace
+}  // namespace pinion::test
