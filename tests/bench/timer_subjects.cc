@@ -8,7 +8,7 @@
 namespace pinion::bench {
 namespace {
 
-bool rte_ready = false;
+[[maybe_unused]] bool rte_ready = false;
 
 }  // namespace
 
