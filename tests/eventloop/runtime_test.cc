@@ -185,7 +185,7 @@ TEST(Runtime, MayBeStoppedFromAnotherThreadAndRunAgain) {
 
 TEST(Runtime, LcoresPostToEachOtherToTheEnd) {
   if (usable_cpus() < 2) GTEST_SKIP() << "one CPU only";
-  constexpr int kRounds = 20'000;
+  constexpr int kRounds = 5000;
   struct Ball : Message {
     Ball() : Message(&on_message) {}
     static void on_message(Message& message) noexcept {
