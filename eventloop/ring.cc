@@ -34,6 +34,7 @@ std::uint64_t user_data_of(const Completion& completion) noexcept {
 unsigned load_acquire(const unsigned* word) noexcept {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
+// NOLINTNEXTLINE(readability-non-const-parameter): the builtin writes through it.
 void store_release(unsigned* word, unsigned value) noexcept {
   __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
@@ -174,15 +175,17 @@ std::size_t Ring::copy_out(Entry* entries, std::size_t limit) noexcept {
 std::size_t Ring::poll(std::size_t budget) {
   if (!enabled_) return 0;
   std::size_t done = 0;
-  if ((load_acquire(ring_->sq.kflags) & IORING_SQ_TASKRUN) != 0) fetch();
   while (done < budget) {
     std::array<Entry, kBatch> entries;
     const std::size_t count = copy_out(entries.data(), std::min(kBatch, budget - done));
     for (std::size_t i = 0; i < count; ++i) deliver(entries[i]);
     done += count;
     if (count > 0) continue;
-    if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) == 0) break;
-    ++stats_.overflows;
+    // One call of the kernel runs a part of its deferred work: after a stall there is more, and it
+    // belongs before this turn's timers.
+    const unsigned flags = load_acquire(ring_->sq.kflags);
+    if ((flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) == 0) break;
+    if ((flags & IORING_SQ_CQ_OVERFLOW) != 0) ++stats_.overflows;
     fetch();
     if (load_acquire(ring_->cq.ktail) == *ring_->cq.khead) break;
   }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <pinion/lib/result.h>
@@ -46,6 +48,9 @@ T must(Result<T> result) {
   }
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
+
+/// Prints and flushes; what can't be printed is lost, and ends nothing.
+void say(std::FILE* to, std::string_view text) noexcept;
 
 /// Runs `body` and returns the process's exit code; an error is printed on stderr as
 /// "error: …" and "fix: …".

@@ -93,11 +93,11 @@ const std::string& Settings::source(std::string_view name) const {
 bool Settings::read(int argc, const char* const* argv) {
   const CommandLine line = parse_command_line(argc, argv);
   if (line.help) {
-    fmt::print("{}", help_text());
+    say(stdout, help_text());
     return false;
   }
   if (line.version) {
-    fmt::print("{}", version_text());
+    say(stdout, version_text());
     return false;
   }
   const char* config = std::getenv("PINION_CONFIG");
@@ -108,7 +108,7 @@ bool Settings::read(int argc, const char* const* argv) {
   }
   read_environment();
   read_flags(line);
-  if (line.print_config) fmt::print("{}", config_text());
+  if (line.print_config) say(stdout, config_text());
   return !line.print_config;
 }
 

@@ -39,8 +39,8 @@ template <>
 struct Codec<std::string> {
   static constexpr FileKind kKind = FileKind::text;
   static constexpr std::string_view kPlaceholder = "TEXT";
-  static constexpr std::string_view kExamples = "";
-  static constexpr std::string_view kChoices = "";
+  static constexpr std::string_view kExamples = {};
+  static constexpr std::string_view kChoices = {};
   static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
   static std::string format(const std::string& value) { return value; }
 };
@@ -48,8 +48,8 @@ struct Codec<std::string> {
 template <>
 struct Codec<bool> {
   static constexpr FileKind kKind = FileKind::boolean;
-  static constexpr std::string_view kPlaceholder = "";
-  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kPlaceholder = {};
+  static constexpr std::string_view kExamples = {};
   static constexpr std::string_view kChoices = "true or false";
   static Parsed<bool> parse(std::string_view text) { return parse_boolean(text); }
   static std::string format(bool value) { return value ? "true" : "false"; }
@@ -59,7 +59,7 @@ template <std::unsigned_integral T>
 struct Codec<T> {
   static constexpr FileKind kKind = FileKind::integer;
   static constexpr std::string_view kPlaceholder = "N";
-  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kExamples = {};
   static constexpr std::string_view kChoices = "a whole number";
   static Parsed<T> parse(std::string_view text) {
     const Parsed<std::uint64_t> number = parse_number(text);
@@ -75,7 +75,7 @@ struct Codec<Delay> {
   static constexpr FileKind kKind = FileKind::text;
   static constexpr std::string_view kPlaceholder = "TIME";
   static constexpr std::string_view kExamples = "such as 250ms, 30s or 1m30s";
-  static constexpr std::string_view kChoices = "";
+  static constexpr std::string_view kChoices = {};
   static Parsed<Delay> parse(std::string_view text) { return parse_duration(text); }
   static std::string format(Delay value) { return format_duration(value); }
 };
@@ -91,7 +91,7 @@ struct Codec<ByteCount> {
   static constexpr FileKind kKind = FileKind::size;
   static constexpr std::string_view kPlaceholder = "SIZE";
   static constexpr std::string_view kExamples = "such as 64, 4KiB or 1MiB";
-  static constexpr std::string_view kChoices = "";
+  static constexpr std::string_view kChoices = {};
   static Parsed<ByteCount> parse(std::string_view text) {
     return parse_size(text).map([](std::uint64_t bytes) { return ByteCount{bytes}; });
   }
@@ -104,7 +104,7 @@ struct Codec<std::vector<unsigned>> {
   static constexpr FileKind kKind = FileKind::text;
   static constexpr std::string_view kPlaceholder = "LIST";
   static constexpr std::string_view kExamples = "such as 0-1,3, or auto";
-  static constexpr std::string_view kChoices = "";
+  static constexpr std::string_view kChoices = {};
   static Parsed<std::vector<unsigned>> parse(std::string_view text) {
     if (text == "auto") return std::vector<unsigned>{};
     return parse_cpu_list(text);

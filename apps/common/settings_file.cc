@@ -82,10 +82,12 @@ FileEntry to_entry(const std::string& path, const toml::key& key, const toml::no
 std::vector<FileEntry> read_settings_file(const std::string& path) {
   const toml::table table = parse_toml(path);
   std::vector<std::pair<toml::key, const toml::node*>> nodes;
+  nodes.reserve(table.size());
   for (const auto& [key, node] : table) nodes.emplace_back(key, &node);
   // The table is sorted by name; the first error to show is the first in the file.
   std::ranges::sort(nodes, {}, [](const auto& pair) { return pair.first.source().begin.line; });
   std::vector<FileEntry> entries;
+  entries.reserve(nodes.size());
   for (const auto& [key, node] : nodes) entries.push_back(to_entry(path, key, *node));
   return entries;
 }

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/program.h"
 #include "common/text.h"
 
 namespace pinion::apps {
@@ -96,8 +97,7 @@ EchoReport::EchoReport(std::size_t lcores, std::chrono::seconds period) : desk_(
 }
 
 void EchoReport::begin(const std::string& first_line) {
-  fmt::print("{}\n", first_line);
-  std::fflush(stdout);
+  say(stdout, fmt::format("{}\n", first_line));
   start_ = Clock::now();
   begun_ = true;
 }
@@ -106,16 +106,15 @@ void EchoReport::print_line() {
   if (!begun_) return;
   EchoFigures now = EchoFigures::sum(desk_.collect());
   const Delay elapsed = since_start();
-  fmt::print("{}\n", stats_line(before_, now,
-                                elapsed.to_nanoseconds() - last_line_.to_nanoseconds(), elapsed));
-  std::fflush(stdout);
+  const Delay since_last = elapsed.to_nanoseconds() - last_line_.to_nanoseconds();
+  say(stdout, fmt::format("{}\n", stats_line(before_, now, since_last, elapsed)));
   before_ = std::move(now);
   last_line_ = elapsed;
 }
 
 void EchoReport::finish() {
   ticker_.reset();
-  fmt::print("{}", summary(EchoFigures::sum(desk_.collect()), since_start()));
+  say(stdout, summary(EchoFigures::sum(desk_.collect()), since_start()));
 }
 
 }  // namespace pinion::apps

@@ -55,7 +55,7 @@ class Progress {
   /// Ends it and clears the bar.
   void finish() {
     ticker_.reset();
-    if (terminal_) fmt::print(stderr, "\r\x1b[K");
+    if (terminal_) say(stderr, "\r\x1b[K");
   }
 
  private:
@@ -68,11 +68,10 @@ class Progress {
     const std::string line =
         progress_line(plan_, now, total, rate, terminal_, terminal_ ? columns() : 0);
     if (terminal_) {
-      fmt::print(stderr, "\r{}\x1b[K", line);
+      say(stderr, fmt::format("\r{}\x1b[K", line));
     } else {
-      fmt::print(stderr, "{}\n", line);
+      say(stderr, fmt::format("{}\n", line));
     }
-    std::fflush(stderr);
     last_ = now;
     answered_ = total.answered;
   }
@@ -94,8 +93,7 @@ class Progress {
 
 /// Runs when every lcore is set up.
 Task<> announce(const LoadOptions& options) {
-  fmt::print("{}\n", first_line(options));
-  std::fflush(stdout);
+  say(stdout, fmt::format("{}\n", first_line(options)));
   co_return;
 }
 
@@ -135,9 +133,14 @@ int run(const LoadOptions& options) {
   for (const LoadResults& lcore : desk.collect()) total->merge(lcore);
   const bool interrupted = ended.signal != 0;
   if (interrupted) plan.cut_off(clock.now());
-  fmt::print("{}", summary(plan, *total, interrupted));
-  if (json_file.is_open()) json_file << json(plan, *total, interrupted);
-  std::fflush(stdout);
+  say(stdout, summary(plan, *total, interrupted));
+  if (json_file.is_open()) {
+    json_file << json(plan, *total, interrupted) << std::flush;
+    if (!json_file) {
+      must(Result<>(fail(ErrorCode::io_error, fmt::format("cannot write {}", options.json),
+                         "--json FILE, on a device with room")));
+    }
+  }
   must(verdict(plan, *total));
   return kExitDone;
 }

@@ -208,54 +208,80 @@ TEST(KernelLimits, AcceptingPausesAtMaxConnections) {
   _exit(0);
 }
 
-TEST(KernelLimits, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
-  int to_child[2];
-  int from_child[2];
-  ASSERT_EQ(pipe(to_child), 0);
-  ASSERT_EQ(pipe(from_child), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    close(to_child[1]);
-    close(from_child[0]);
-    serve_with_few_descriptors(from_child[1], to_child[0]);
+/// That server, seen from here.
+class FewDescriptors {
+ public:
+  FewDescriptors() {
+    EXPECT_EQ(pipe(to_child_), 0);
+    EXPECT_EQ(pipe(from_child_), 0);
+    child_ = fork();
+    if (child_ == 0) {
+      close(to_child_[1]);
+      close(from_child_[0]);
+      serve_with_few_descriptors(from_child_[1], to_child_[0]);
+    }
+    EXPECT_EQ(read(from_child_[0], &port_, sizeof port_), ssize_t{sizeof port_});
   }
-  std::uint16_t port = 0;
-  ASSERT_EQ(read(from_child[0], &port, sizeof port), ssize_t{sizeof port});
-  const auto cpu_time = [&] {
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+  ~FewDescriptors() {
+    close(to_child_[1]);
+    int status = 0;
+    waitpid(child_, &status, 0);
+    EXPECT_EQ(status, 0);
+    for (const int fd : {to_child_[0], from_child_[0], from_child_[1]}) close(fd);
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+
+  [[nodiscard]] std::chrono::nanoseconds cpu_time() const {
     std::int64_t used = 0;
-    EXPECT_EQ(write(to_child[1], "c", 1), 1);
-    EXPECT_EQ(read(from_child[0], &used, sizeof used), ssize_t{sizeof used});
+    EXPECT_EQ(write(to_child_[1], "c", 1), 1);
+    EXPECT_EQ(read(from_child_[0], &used, sizeof used), ssize_t{sizeof used});
     return std::chrono::nanoseconds{used};
-  };
+  }
+
+ private:
+  int to_child_[2] = {-1, -1};
+  int from_child_[2] = {-1, -1};
+  pid_t child_ = -1;
+  std::uint16_t port_ = 0;
+};
+
+/// Reads the answers that come, until none comes for a while; `done` says whose came.
+std::size_t collect_answers(std::vector<PlainSocket>& clients, std::vector<bool>& done) {
+  std::vector<pollfd> waiting;
+  for (std::size_t i = 0; i < clients.size(); ++i) {
+    waiting.push_back({done[i] ? -1 : clients[i].fd(), POLLIN, 0});
+  }
+  std::size_t answered = 0;
+  while (poll(waiting.data(), waiting.size(), 300) > 0) {
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+      if (waiting[i].revents == 0) continue;
+      EXPECT_EQ(clients[i].receive(1), "x");
+      waiting[i].fd = -1;
+      done[i] = true;
+      ++answered;
+    }
+  }
+  return answered;
+}
+
+TEST(KernelLimits, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
+  const FewDescriptors server;
   std::vector<PlainSocket> clients;
   for (int i = 0; i < 200; ++i) {
-    clients.push_back(PlainSocket::connect_to(port));
+    clients.push_back(PlainSocket::connect_to(server.port()));
     ASSERT_TRUE(clients.back().open());
     ASSERT_TRUE(clients.back().send("x"));
   }
-  std::size_t answered = 0;
   std::vector<bool> done(clients.size());
-  const auto collect = [&] {
-    std::vector<pollfd> waiting;
-    for (std::size_t i = 0; i < clients.size(); ++i) {
-      waiting.push_back({done[i] ? -1 : clients[i].fd(), POLLIN, 0});
-    }
-    while (poll(waiting.data(), waiting.size(), 300) > 0) {
-      for (std::size_t i = 0; i < clients.size(); ++i) {
-        if (waiting[i].revents == 0) continue;
-        EXPECT_EQ(clients[i].receive(1), "x");
-        waiting[i].fd = -1;
-        done[i] = true;
-        ++answered;
-      }
-    }
-  };
-  collect();
+  std::size_t answered = collect_answers(clients, done);
   EXPECT_GT(answered, 4U);
   EXPECT_LT(answered, 80U);
-  const auto before = cpu_time();
+  const auto before = server.cpu_time();
   std::this_thread::sleep_for(1s);
-  EXPECT_LT(cpu_time() - before, 50ms);
+  EXPECT_LT(server.cpu_time() - before, 50ms);
   // Old connections are served.
   for (std::size_t i = 0; i < clients.size(); ++i) {
     if (!done[i]) continue;
@@ -267,15 +293,10 @@ TEST(KernelLimits, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
     for (std::size_t i = 0; i < clients.size(); ++i) {
       if (done[i]) clients[i].close();
     }
-    collect();
+    answered += collect_answers(clients, done);
     if (testing::Test::HasFailure()) break;
   }
   EXPECT_EQ(answered, clients.size());
-  close(to_child[1]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(status, 0);
-  for (const int fd : {to_child[0], from_child[0], from_child[1]}) close(fd);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ inline constexpr Instant kNever = Instant::max();
 
 namespace detail {
 
+// NOLINTNEXTLINE(modernize-use-using): __extension__ goes with typedef only.
 __extension__ typedef unsigned __int128 Wide;
 
 struct WideRatio {
