@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <memory>
 
 #include <pinion/eventloop/loop.h>
 
@@ -109,7 +108,8 @@ TEST_F(AllocationTest, SleepsYieldsCallsSpawnsAndMessagesAllocateNothing) {
   EXPECT_GE(ended - ended_before, 10'000U);
   EXPECT_GE(message.count, 100'000U);
   EXPECT_EQ(loop->frame_pool().stats().fallbacks, 0U);
-  const std::unique_ptr<int> counted = std::make_unique<int>(1);
+  void* (*volatile take)(std::size_t) = &std::malloc;  // Clang knows that plain calls can go.
+  std::free(take(1));
   EXPECT_GT(allocations, before);  // The counter does count.
   for (const TaskHandle& task : tasks) finish(task);
   while (ended < spawned) pass(1ms);
