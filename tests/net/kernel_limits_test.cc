@@ -22,10 +22,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Opens as many connections of `world` with itself as asked, server ends read by `serve`.
+/// Opens as many connections of `world` with itself as asked, server ends read by `serve`, which
+/// must outlive what it makes.
 template <class Serve>
 Task<> open_many(KernelWorld& world, Listener& listener, std::size_t count,
-                 std::vector<Stream>& clients, Serve serve) {
+                 std::vector<Stream>& clients, const Serve& serve) {
   const Endpoint peer = listener.local();
   for (std::size_t i = 0; i < count; ++i) {
     auto client = co_await world.transport().connect(peer, 5s);
