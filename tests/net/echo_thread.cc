@@ -118,6 +118,29 @@ PlainSocket& PlainSocket::operator=(PlainSocket&& other) noexcept {
   return *this;
 }
 
+namespace {
+
+/// A ring that this thread had is taken down in the background, which interrupts what it waits in;
+/// with a timeout set, the kernel restarts nothing.
+bool interrupted() {
+  return errno == EINTR;
+}
+
+bool connect_uninterrupted(int fd, const sockaddr_in& address) {
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+  if (!interrupted()) return false;
+  pollfd connecting{fd, POLLOUT, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&connecting, 1, 10'000);
+  } while (ready < 0 && interrupted());
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ready == 1 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+}  // namespace
+
 PlainSocket PlainSocket::connect_to(std::uint16_t port) {
   PlainSocket connected(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval bound{10, 0};
@@ -127,15 +150,14 @@ PlainSocket PlainSocket::connect_to(std::uint16_t port) {
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (connect(connected.fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
-    connected.close();
-  }
+  if (!connect_uninterrupted(connected.fd_, address)) connected.close();
   return connected;
 }
 
 bool PlainSocket::send(std::string_view text) {
   while (!text.empty()) {
     const ssize_t sent = ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && interrupted()) continue;
     if (sent <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(sent));
   }
@@ -147,6 +169,7 @@ std::string PlainSocket::receive(std::size_t size) {
   std::array<char, 16384> buffer;
   while (text.size() < size) {
     const ssize_t got = ::recv(fd_, buffer.data(), std::min(buffer.size(), size - text.size()), 0);
+    if (got < 0 && interrupted()) continue;
     if (got <= 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(got));
   }
@@ -160,7 +183,10 @@ bool PlainSocket::readable_within(std::chrono::milliseconds time) const {
 
 std::string PlainSocket::ending() {
   char byte = 0;
-  const ssize_t got = ::recv(fd_, &byte, 1, 0);
+  ssize_t got = 0;
+  do {
+    got = ::recv(fd_, &byte, 1, 0);
+  } while (got < 0 && interrupted());
   if (got > 0) return "data";
   if (got == 0) return "eof";
   return errno == ECONNRESET ? "reset" : "timeout";
