@@ -10,6 +10,9 @@ import tempfile
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "support"))
+import tap
+
 REPORT = TOP / "tools" / "lib" / "test_report.py"
 
 
@@ -99,4 +102,4 @@ class Report(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    tap.main()

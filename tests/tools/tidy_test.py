@@ -3,9 +3,13 @@
 
 import importlib.util
 import pathlib
+import sys
 import unittest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "support"))
+import tap
+
 SPEC = importlib.util.spec_from_file_location("tidy", TOP / "tools" / "lib" / "tidy.py")
 tidy = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(tidy)
@@ -77,4 +81,4 @@ class Tidy(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    tap.main()
