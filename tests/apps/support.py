@@ -11,10 +11,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "support"))
+import tap
 
 ECHO = os.environ.get("PINION_ECHO", "")
 LOAD = os.environ.get("PINION_LOAD", "")
@@ -187,9 +191,9 @@ def copy_for_everyone(directory):
     shutil.copy(ECHO, directory)
     # The build tree finds the library beside the programs' folder, an installed one elsewhere.
     linked = run(["ldd", ECHO]).stdout
-    found = re.search(r"libpinion\.so\.0 => (\S+)", linked)
+    found = re.search(r"(libpinion\.so\S*) => (\S+)", linked)
     if found:
-        shutil.copy(found.group(1), os.path.join(directory, "libpinion.so.0"))
+        shutil.copy(found.group(2), os.path.join(directory, found.group(1)))
     path = os.path.join(directory, os.path.basename(ECHO))
     os.chmod(path, 0o755)
     return path, {"LD_LIBRARY_PATH": directory}
@@ -210,4 +214,4 @@ class TestCase(unittest.TestCase):
 
 
 def main():
-    unittest.main(verbosity=2)
+    tap.main()
