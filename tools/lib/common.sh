@@ -17,8 +17,10 @@ usage_of() { sed -n '2,/^$/{s/^# \{0,1\}//p}' "$1"; }
 # Packages
 
 declare -A packages=(
-  [build]='g++ meson ninja-build pkg-config python3 libcli11-dev libexpected-dev libfmt-dev
-    libgmock-dev libgtest-dev liburing-dev libtomlplusplus-dev'
+  # dpkg-dev: without it Meson does not know Debian's multiarch library folder, and installs to one
+  # that neither the linker nor pkg-config looks into.
+  [build]='dpkg-dev g++ meson ninja-build pkg-config python3 libcli11-dev libexpected-dev
+    libfmt-dev libgmock-dev libgtest-dev liburing-dev libtomlplusplus-dev'
   [test]='binutils clang-format-19 cmake codespell git iproute2 shellcheck'
   [clang]='clang-19 libclang-rt-19-dev'
   [tidy]='clang-19 clang-format-19 clang-tidy-19 codespell git shellcheck'
@@ -32,6 +34,15 @@ missing_packages() {
   for package in "$@"; do
     grep -qxF "$package installed" <<<"$installed" || printf '%s\n' "$package"
   done
+}
+
+# Waits for whoever else is installing. A source that can't be reached is no error by itself: the
+# packages may be known without it.
+install_packages() {
+  local -a apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+    apt-get -o DPkg::Lock::Timeout=300)
+  "${apt[@]}" update || echo "apt-get update failed; going on with what is known"
+  "${apt[@]}" install -y --no-install-recommends "$@"
 }
 
 # need GROUP…: installs what is missing of the groups in `packages`.
@@ -56,11 +67,8 @@ need() {
     as_root=(sudo)
   fi
   say "installing ${missing[*]}"
-  as_root+=(env DEBIAN_FRONTEND=noninteractive)
   mkdir -p build
-  { "${as_root[@]}" apt-get update &&
-    "${as_root[@]}" apt-get install -y --no-install-recommends "${missing[@]}"; } \
-    </dev/null >build/apt.log 2>&1 || {
+  install_packages "${missing[@]}" </dev/null >build/apt.log 2>&1 || {
     tail -n 5 build/apt.log >&2
     die "apt-get could not install ${missing[*]} (build/apt.log)" \
       "as root: apt-get update && apt-get install ${missing[*]}"
@@ -82,36 +90,48 @@ compiler_of() {
 # Sanitizer builds: -O1 is quick to build and keeps stack traces whole. Their optimiser sees code
 # that the sanitizer wrote, so warnings are the plain builds' business.
 meson_options_of() {
-  local sanitized='-Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=false -Db_lundef=false'
+  local sanitized='-Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false'
   case "$1" in
-    gcc | clang) ;;
+    gcc | clang) echo '-Dwerror=true' ;;
     asan-gcc | asan-clang) echo "$sanitized -Db_sanitize=address,undefined" ;;
     tsan | tsan-clang) echo "$sanitized -Db_sanitize=thread" ;;
     fuzz) echo "$sanitized -Db_sanitize=address,undefined -Dfuzz=true" ;;
-    bench) echo '-Dbuildtype=release -Dcpu_baseline=x86-64-v3 -Dbench=true' ;;
+    bench) echo '-Dbuildtype=release -Dwerror=true -Dcpu_baseline=x86-64-v3 -Dbench=true' ;;
     *) die "unknown build '$1'" "one of: ${build_names[*]}" 2 ;;
   esac
 }
 
-# configure NAME: makes build/NAME, anew where this function made it with other options. A folder
-# that somebody set up by hand stays as it is.
+# What a build folder was configured with: compiler, options, and the defaults of the options that
+# were not given. Meson itself never gives a folder new defaults.
+stamp_of() {
+  printf '%s %s ' "$(compiler_of "$1")" "$(meson_options_of "$1")"
+  { sed -n '/default_options/,/\]/p' meson.build; cat meson_options.txt; } | cksum
+}
+
+# configure NAME: makes build/NAME, anew where this function made it from other options; results of
+# benches stay. A folder that somebody set up by hand keeps its options.
 configure() {
   local dir="build/$1" options stamp
-  local -a words how=()
+  local -a words
   options=$(meson_options_of "$1")
-  stamp="$(compiler_of "$1") $options"
-  read -ra words <<<"$options"
+  stamp=$(stamp_of "$1")
   if [ -f "$dir/build.ninja" ]; then
-    [ -f "$dir/options" ] || return 0
-    [ "$(cat "$dir/options")" != "$stamp" ] || return 0
-    how=(--wipe)
+    if [ ! -f "$dir/options" ] || [ "$(cat "$dir/options")" = "$stamp" ]; then
+      ninja -C "$dir" build.ninja >"$dir.log" 2>&1 || cannot_configure "$dir"
+      return
+    fi
+    find "$dir" -mindepth 1 -maxdepth 1 ! -name '*.json' ! -name index.html -exec rm -r {} +
   fi
   mkdir -p "$dir"
-  CXX=$(compiler_of "$1") meson setup "${how[@]}" "$dir" "${words[@]}" >"$dir.log" 2>&1 || {
-    tail -n 20 "$dir.log" >&2
-    die "meson could not set up $dir ($dir.log)" "rm -r $dir, then again"
-  }
+  read -ra words <<<"$options"
+  CXX=$(compiler_of "$1") meson setup "$dir" "${words[@]}" >"$dir.log" 2>&1 ||
+    cannot_configure "$dir"
   echo "$stamp" >"$dir/options"
+}
+
+cannot_configure() {
+  tail -n 20 "$1.log" >&2
+  die "meson could not set up $1 ($1.log)" "rm -r $1, then again"
 }
 
 # build NAME [TARGET…]
@@ -131,16 +151,21 @@ build() {
 # its last line; 1 when a test failed, 2 when PATTERN names none.
 build_and_test() {
   local name="$1"
+  local -a targets=()
   configure "$name"
-  # A suite or a test program is known before anything is built, and Meson builds only what it
-  # needs; programs have to be there to be asked for their test cases.
+  # A suite or a test program is known before anything is built; programs have to be there to be
+  # asked for their test cases.
   if [ $# -eq 1 ] || ! select_tests "$@" 2>/dev/null || grep -q ^filter "build/$name/selected"; then
     build "$name"
     select_tests "$@" || return 2
+  else
+    mapfile -t targets < <(sed -n 's/^target\t//p' "build/$name/selected")
+    [ "${#targets[@]}" -eq 0 ] || build "$name" "${targets[@]}"
   fi
   run_selected "$name"
 }
 
+# The chosen tests go to build/NAME/selected.
 select_tests() {
   python3 tools/lib/test_select.py "build/$1" "${@:2}" >"build/$1/selected"
 }
@@ -165,12 +190,14 @@ run_selected() {
     rm -f "build/$name/meson-logs/$part".*
     [ "${#tests[@]}" -gt 0 ] || continue
     [ "$part" = together ] || options+=(--num-processes 1)
-    meson test -C "build/$name" --print-errorlogs --logbase "$part" \
+    meson test -C "build/$name" --no-rebuild --print-errorlogs --logbase "$part" \
       "${options[@]}" "${tests[@]}" </dev/null || true
   done
   python3 tools/lib/test_report.py "build/$name" tools/lib/ci-skips
 }
 
-export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1
-export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+# What the user sets comes last, and wins.
+export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1\
+${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+export UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"

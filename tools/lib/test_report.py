@@ -119,7 +119,7 @@ def load_cases(build_dir):
     protocols = load_protocols(build_dir)
     with open(os.path.join(build_dir, "selected"), encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t") for line in file]
-    missing = {name for kind, name in rows if kind != "filter"}
+    missing = {name for kind, name in rows if kind in ("together", "alone")}
     cases = []
     for part in ("together", "alone"):
         path = os.path.join(build_dir, "meson-logs", part + ".json")

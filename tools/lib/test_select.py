@@ -5,8 +5,9 @@ usage: test_select.py BUILD_DIR [NAME]
 
 NAME is a suite, a test program, or a GoogleTest filter; without it, all tests. Prints one line per
 test program, "together<TAB>name" or "alone<TAB>name" (those of the suite `realtime`, which want the
-machine for themselves), after "filter<TAB>pattern" where test cases were named. Exit code 2, with
-the nearest names, when there is no such test.
+machine for themselves), after "filter<TAB>pattern" where test cases were named, and one line per
+file that ninja has to make for them, "target<TAB>file below BUILD_DIR". Exit code 2, with the
+nearest names, when there is no such test.
 """
 
 import difflib
@@ -16,11 +17,13 @@ import subprocess
 import sys
 
 
+def introspect(what, build_dir):
+    command = ["meson", "introspect", what, build_dir]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
 def load_tests(build_dir):
-    text = subprocess.run(
-        ["meson", "introspect", "--tests", build_dir], check=True, capture_output=True, text=True
-    ).stdout
-    tests = json.loads(text)
+    tests = introspect("--tests", build_dir)
     for test in tests:
         test["suites"] = {suite.split(":")[-1] for suite in test["suite"]}
     return [test for test in tests if any(s.split(":")[0] == "pinion" for s in test["suite"])]
@@ -69,6 +72,14 @@ def nearest(tests, name):
     return [folded[word] for word in close]
 
 
+def needed_files(build_dir, tests):
+    needed = {target for test in tests for target in test["depends"]}
+    for target in introspect("--targets", build_dir) if needed else []:
+        if target["id"] in needed:
+            for file in target["filename"]:
+                yield os.path.relpath(file, os.path.realpath(build_dir))
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
@@ -87,6 +98,8 @@ def main():
         print(f"filter\t{pattern}")
     for test in chosen:
         print(f"{'alone' if 'realtime' in test['suites'] else 'together'}\t{test['name']}")
+    for file in needed_files(sys.argv[1], chosen):
+        print(f"target\t{file}")
     return 0
 
 
