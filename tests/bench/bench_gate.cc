@@ -124,6 +124,25 @@ extern "C" {
   }
 }
 
+/// When is the next due? Nothing has changed since the question before.
+[[gnu::noinline]] void gate_next_expiry(TimingWheel& wheel, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) use(wheel.next_expiry());
+}
+
+[[gnu::noinline]] void gate_next_expiry_loop(TimingWheel& wheel, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) use(&wheel);
+}
+
+/// From the first to the last of a population, tick by tick: cascades and callbacks included.
+[[gnu::noinline]] void gate_expire(TimingWheel& wheel, Instant begin, std::size_t ticks) {
+  for (std::size_t i = 1; i <= ticks; ++i) wheel.advance(begin + i * kTick);
+}
+
+[[gnu::noinline]] void gate_expire_loop(TimingWheel& wheel, Instant begin, std::size_t ticks) {
+  use(&wheel);
+  for (std::size_t i = 1; i <= ticks; ++i) use((begin + i * kTick).time_since_epoch().count());
+}
+
 }  // extern "C"
 
 namespace {
@@ -148,7 +167,8 @@ class Gate {
     gate_cancel_loop(wheel, spare);
     gate_cancel(wheel, spare);
     fmt::print("insert {}\ncancel {}\n", kBatch, kBatch);
-    run_empty_advance(wheel);
+    run_polls(wheel);
+    run_expire(wheel);
   }
 
   /// One period to come to the steady state, which is not counted, and one that is.
@@ -183,13 +203,28 @@ class Gate {
     }
   }
 
-  void run_empty_advance(TimingWheel& wheel) {
+  void run_polls(TimingWheel& wheel) {
     constexpr std::size_t kPolls = 100'000;
     const Instant now = kStart + kTick;
+    expired.reserve(kLive);
     wheel.advance(now);
+    gate_next_expiry_loop(wheel, kPolls);
+    gate_next_expiry(wheel, kPolls);
+    fmt::print("next_expiry {}\n", kPolls);
     gate_empty_advance_loop(wheel, now, kPolls);
     gate_empty_advance(wheel, now, kPolls);
     fmt::print("empty_advance {}\n", kPolls);
+  }
+
+  /// Each fired timer pays its share of the 60,000 advances that the population takes.
+  void run_expire(TimingWheel& wheel) {
+    constexpr std::size_t kTicks = 60'000;
+    const Instant begin = kStart + kTick;
+    expired.clear();
+    gate_expire_loop(wheel, begin, kTicks);
+    gate_expire(wheel, begin, kTicks);
+    fmt::print("expire {}\n", expired.size());
+    expired.clear();
   }
 
   pinion::Random random_{1};

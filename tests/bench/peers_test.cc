@@ -112,7 +112,7 @@ class PeersTest : public testing::Test {
   Tick now_ = kStart;
 };
 
-using Subjects = testing::Types<PinionWheel, PlainWheel, Heap4, MultimapTimers
+using Subjects = testing::Types<PinionWheel, PlainWheel, Heap4, Heap4Lazy, MultimapTimers
 #ifdef PINION_BENCH_RTE
                                 ,
                                 RteTimers

@@ -76,7 +76,11 @@ TEST(ReportTest, RatioIsTheirsOverOurs) {
   report.add_sample({"one", 10, "insert", "heap"}, "ns", 10);
   const Row* row = report.find({"one", 10, "insert", "heap"});
   ASSERT_NE(row, nullptr);
-  EXPECT_EQ(report.ratio(*row), 2);
+  EXPECT_EQ(report.ratio(*row).median, 1.5);  // the round that both took part in
+  report.add_sample({"one", 10, "insert", "pinion"}, "ns", 2);
+  EXPECT_EQ(report.ratio(*row).median, 3.25);
+  EXPECT_EQ(report.ratio(*row).min, 1.5);
+  EXPECT_EQ(report.ratio(*row).max, 5);
   EXPECT_EQ(report.find({"two", 10, "insert", "heap"}), nullptr);
 }
 
@@ -87,7 +91,8 @@ TEST(ReportTest, JsonCarriesEveryFieldOfARow) {
   EXPECT_TRUE(json.starts_with("{\"bench\": \"test\", \"machine\": {"));
   EXPECT_NE(json.find("{\"case\": \"a \\\"b\\\"\", \"n\": 10, \"subject\": \"pinion\", "
                       "\"metric\": \"insert\", \"unit\": \"ns\", \"median\": 4.0000, "
-                      "\"min\": 4.0000, \"max\": 4.0000, \"runs\": 1, \"ratio\": 1.0000}"),
+                      "\"min\": 4.0000, \"max\": 4.0000, \"runs\": 1, \"ratio\": 1.0000, "
+                      "\"ratio_min\": 1.0000, \"ratio_max\": 1.0000}"),
             std::string::npos)
       << json;
 }

@@ -13,7 +13,8 @@ namespace {
 }  // namespace
 
 std::vector<std::string> timer_subject_names() {
-  return {"pinion", "floor", "plain_wheel", "heap4", "rte_timer", "libuv", "asio", "multimap"};
+  return {"pinion",    "floor", "plain_wheel", "heap4",   "heap4_lazy",
+          "rte_timer", "libuv", "asio",        "multimap"};
 }
 
 std::vector<std::string> prepare_subjects([[maybe_unused]] int cpu) {
@@ -36,7 +37,7 @@ std::vector<std::string> prepare_subjects([[maybe_unused]] int cpu) {
 
 std::vector<TimerSubject> timer_subjects() {
   std::vector<TimerSubject> subjects = {pinion_subject(), floor_subject(), plain_wheel_subject(),
-                                        heap4_subject()};
+                                        heap4_subject(), heap4_lazy_subject()};
 #ifdef PINION_BENCH_RTE
   if (rte_ready) subjects.push_back(rte_timer_subject());
 #endif

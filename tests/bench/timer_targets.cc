@@ -13,7 +13,7 @@ struct Target {
   std::size_t n;
   const char* metric;
   const char* subject;
-  double ratio;  ///< the peer's median over ours must reach this
+  double ratio;  ///< the median of the peer's figures over ours must reach this
 };
 
 constexpr std::size_t kMillion = 1'000'000;
@@ -41,11 +41,12 @@ TargetOutcome check_target(const Report& report, const Target& target) {
   if (ours == nullptr || theirs == nullptr) {
     return {TargetOutcome::State::not_measured, what};
   }
-  const double ratio = report.ratio(*theirs);
-  const bool met = ratio >= target.ratio;
-  return {met ? TargetOutcome::State::met : TargetOutcome::State::missed,
-          fmt::format("{}: {:>6.2f}  ({:.1f} and {:.1f} {})", what, ratio, theirs->summary.median,
-                      ours->summary.median, ours->unit)};
+  const Summary ratio = report.ratio(*theirs);
+  const bool met = ratio.median >= target.ratio;
+  return {
+      met ? TargetOutcome::State::met : TargetOutcome::State::missed,
+      fmt::format("{}: {:>6.2f} [{:.2f}, {:.2f}]  ({:.1f} and {:.1f} {})", what, ratio.median,
+                  ratio.min, ratio.max, theirs->summary.median, ours->summary.median, ours->unit)};
 }
 
 }  // namespace

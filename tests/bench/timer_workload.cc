@@ -19,7 +19,7 @@ std::vector<std::uint32_t> permutation(std::size_t count, Random& random) {
 }
 
 std::uint32_t draw_delay(Distribution distribution, Random& random) {
-  if (distribution == Distribution::uniform_60s) {
+  if (distribution != Distribution::log_uniform_12d) {
     return 1 + static_cast<std::uint32_t>(random.below(kDrainTicks));
   }
   return static_cast<std::uint32_t>(std::exp(random.real01() * std::log(kTwelveDays)));
@@ -28,11 +28,21 @@ std::uint32_t draw_delay(Distribution distribution, Random& random) {
 }  // namespace
 
 std::string to_string(Distribution distribution) {
-  return distribution == Distribution::uniform_60s ? "uniform_60s" : "log_uniform_12d";
+  switch (distribution) {
+    case Distribution::uniform_60s:
+      return "uniform_60s";
+    case Distribution::log_uniform_12d:
+      return "log_uniform_12d";
+    case Distribution::boundary_60s:
+      break;
+  }
+  return "boundary_60s";
 }
 
 Workload::Workload(Distribution distribution, std::size_t live_count, std::uint64_t seed)
-    : live(live_count), spare(std::max<std::size_t>(live_count / 4, 1)) {
+    : live(live_count),
+      spare(std::max<std::size_t>(live_count / 4, 1)),
+      start(distribution == Distribution::boundary_60s ? kBoundaryStart : kStart) {
   Random random(seed);
   order = permutation(live + spare, random);
   delays.resize(order.size());

@@ -10,26 +10,36 @@
 ///
 /// A node is a deadline and a pointer, so that sifting compares within the array; the four children
 /// of a node share one cache line. An entry knows its node, so that cancel is a removal and extend
-/// a change of key in place, sifted down.
+/// a change of key in place, sifted down. The lazy one has the wheel's trick: extend only stores
+/// the deadline, and a node is sifted down to it when it comes to the root.
 
 namespace pinion::bench {
 
-class Heap4 {
+template <bool kLazy>
+class BasicHeap4 {
  public:
-  static constexpr const char* kName = "heap4";
-  static constexpr bool kLazyExtend = false;
+  static constexpr const char* kName = kLazy ? "heap4_lazy" : "heap4";
+  static constexpr bool kLazyExtend = kLazy;
   static constexpr std::size_t kLargestInFull = 20'000'000;
   static constexpr std::size_t kLargestAtAll = 20'000'000;
 
-  Heap4(std::size_t capacity, Tick start);
-  ~Heap4();
-  Heap4(const Heap4&) = delete;
-  Heap4& operator=(const Heap4&) = delete;
+  BasicHeap4(std::size_t capacity, Tick start);
+  ~BasicHeap4();
+  BasicHeap4(const BasicHeap4&) = delete;
+  BasicHeap4& operator=(const BasicHeap4&) = delete;
 
-  void arm(std::uint32_t index, Tick deadline) { sift_up(end_++, {deadline, &entries_[index]}); }
+  void arm(std::uint32_t index, Tick deadline) {
+    Entry& entry = entries_[index];
+    if constexpr (kLazy) entry.deadline = deadline;
+    sift_up(end_++, {deadline, &entry});
+  }
 
   void extend(std::uint32_t index, Tick deadline) {
     Entry& entry = entries_[index];
+    if constexpr (kLazy) {
+      entry.deadline = deadline;
+      return;
+    }
     const Node node{deadline, &entry};
     if (deadline >= nodes_[entry.place].deadline) {
       sift_down(entry.place, node);
@@ -52,6 +62,10 @@ class Heap4 {
   void advance(Tick target) {
     while (end_ > kRoot && nodes_[kRoot].deadline <= target) {
       Entry& entry = *nodes_[kRoot].entry;
+      if (kLazy && entry.deadline > nodes_[kRoot].deadline) {
+        sift_down(kRoot, {entry.deadline, &entry});
+        continue;
+      }
       const Node last = nodes_[--end_];
       if (end_ > kRoot) sift_down(kRoot, last);
       entry.callback(entry);
@@ -63,6 +77,7 @@ class Heap4 {
  private:
   struct alignas(kObjectAlignment) Entry {
     std::size_t place;
+    Tick deadline;  ///< the lazy one's; the other's is in the node
     void (*callback)(Entry&);
     std::uint32_t index;
   };
@@ -112,7 +127,11 @@ class Heap4 {
   std::unique_ptr<Entry[]> entries_;
 };
 
-inline Heap4::Heap4(std::size_t capacity, Tick)
+using Heap4 = BasicHeap4<false>;
+using Heap4Lazy = BasicHeap4<true>;
+
+template <bool kLazy>
+BasicHeap4<kLazy>::BasicHeap4(std::size_t capacity, Tick)
     : nodes_(static_cast<Node*>(
           ::operator new((capacity + kRoot) * sizeof(Node), std::align_val_t{kObjectAlignment}))),
       entries_(std::make_unique<Entry[]>(capacity)) {
@@ -123,7 +142,8 @@ inline Heap4::Heap4(std::size_t capacity, Tick)
   std::fill_n(nodes_, capacity + kRoot, Node{});
 }
 
-inline Heap4::~Heap4() {
+template <bool kLazy>
+BasicHeap4<kLazy>::~BasicHeap4() {
   ::operator delete(nodes_, std::align_val_t{kObjectAlignment});
 }
 

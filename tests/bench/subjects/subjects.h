@@ -11,6 +11,7 @@ TimerSubject pinion_subject();
 TimerSubject floor_subject();
 TimerSubject plain_wheel_subject();
 TimerSubject heap4_subject();
+TimerSubject heap4_lazy_subject();
 TimerSubject rte_timer_subject();
 TimerSubject libuv_subject();
 TimerSubject asio_subject();

@@ -85,10 +85,14 @@ const Row* Report::pinion_row(const Row& row) const {
   return find(key);
 }
 
-double Report::ratio(const Row& row) const {
+Summary Report::ratio(const Row& row) const {
   const Row* ours = pinion_row(row);
-  if (ours == nullptr || ours->summary.median <= 0) return 0;
-  return row.summary.median / ours->summary.median;
+  if (ours == nullptr || ours->summary.median <= 0) return {};
+  std::vector<double> quotients;
+  const std::size_t pairs = std::min(row.samples.size(), ours->samples.size());
+  for (std::size_t i = 0; i < pairs; ++i) quotients.push_back(row.samples[i] / ours->samples[i]);
+  if (pairs == 0) quotients.push_back(row.summary.median / ours->summary.median);
+  return summarise(std::move(quotients));
 }
 
 Verdict Report::verdict(const Row& row) const {
@@ -117,15 +121,17 @@ std::string Report::table() const {
     const RowKey& key = row->key;
     if (before == nullptr || !same_group(key, before->key)) {
       fmt::format_to(sink, "\n{} {} {} [{}]\n", key.case_name, count(key.n), key.metric, row->unit);
-      fmt::format_to(sink, "  {:<12} {:>9} {:>9} {:>9} {:>5} {:>8}\n", "subject", "median", "min",
-                     "max", "runs", "ratio");
+      fmt::format_to(sink, "  {:<12} {:>9} {:>9} {:>9} {:>5} {:>8} {:>8} {:>8}\n", "subject",
+                     "median", "min", "max", "runs", "ratio", "min", "max");
     }
     before = row;
     const bool tie = key.subject != "pinion" && verdict(*row) == Verdict::tie;
     const Summary& summary = row->summary;
-    fmt::format_to(sink, "  {:<12} {:>9} {:>9} {:>9} {:>5} {:>8}{}{}\n", key.subject,
+    const Summary quotient = ratio(*row);
+    fmt::format_to(sink, "  {:<12} {:>9} {:>9} {:>9} {:>5} {:>8} {:>8} {:>8}{}{}\n", key.subject,
                    figure(summary.median), figure(summary.min), figure(summary.max), summary.runs,
-                   figure(ratio(*row)), tie ? " =  " : "    ", row->note);
+                   figure(quotient.median), figure(quotient.min), figure(quotient.max),
+                   tie ? " =  " : "    ", row->note);
   }
   return out;
 }
@@ -136,14 +142,15 @@ std::string Report::json() const {
   auto sink = std::back_inserter(out);
   bool first = true;
   for (const Row* row : grouped()) {
+    const Summary quotient = ratio(*row);
     fmt::format_to(
         sink,
         "{}\n  {{\"case\": {}, \"n\": {}, \"subject\": {}, \"metric\": {}, \"unit\": {}, "
-        "\"median\": {:.4f}, \"min\": {:.4f}, \"max\": {:.4f}, \"runs\": {}, \"ratio\": "
-        "{:.4f}}}",
+        "\"median\": {:.4f}, \"min\": {:.4f}, \"max\": {:.4f}, \"runs\": {}, "
+        "\"ratio\": {:.4f}, \"ratio_min\": {:.4f}, \"ratio_max\": {:.4f}}}",
         first ? "" : ",", quoted(row->key.case_name), row->key.n, quoted(row->key.subject),
         quoted(row->key.metric), quoted(row->unit), row->summary.median, row->summary.min,
-        row->summary.max, row->summary.runs, ratio(*row));
+        row->summary.max, row->summary.runs, quotient.median, quotient.min, quotient.max);
     first = false;
   }
   return out + "\n ]}\n";

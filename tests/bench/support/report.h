@@ -8,8 +8,8 @@
 
 /// The rows of a bench: gathered sample by sample, shown as a table, written as JSON.
 ///
-/// A row is keyed by case, n, metric and subject. `ratio` is the subject's median over pinion's in
-/// the same case, n and metric: above 1, pinion is better, for every metric here is a time.
+/// A row is keyed by case, n, metric and subject. `ratio` is the subject's figure over pinion's in
+/// the same case, n, metric and round: above 1, pinion is better, for every metric here is a time.
 
 namespace pinion::bench {
 
@@ -45,8 +45,9 @@ class Report {
   /// nullptr when nothing was measured under that key.
   const Row* find(const RowKey& key) const;
 
-  /// This row's median over pinion's; 0 when pinion was not measured.
-  double ratio(const Row& row) const;
+  /// This row's figures over pinion's of the same rounds, which ran next to each other: median,
+  /// least and greatest of the quotients. All zero when pinion was not measured.
+  Summary ratio(const Row& row) const;
 
   /// What the tie rule says of this row against pinion's.
   Verdict verdict(const Row& row) const;
