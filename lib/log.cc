@@ -1,11 +1,14 @@
 #include <pinion/lib/log.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <ctime>
 #include <iterator>
 #include <string_view>
 
+#include <poll.h>
 #include <unistd.h>
 
 namespace pinion {
@@ -55,9 +58,16 @@ void append_text(fmt::memory_buffer& line, std::string_view text) {
   }
 }
 
-void write_whole(std::string_view line) noexcept {
-  while (!line.empty()) {
-    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+/// Whether stderr takes PIPE_BUF bytes without waiting.
+bool has_room() noexcept {
+  ::pollfd wait{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&wait, 1, 0) > 0;
+}
+
+void write_at_once(std::string_view line) noexcept {
+  while (!line.empty() && has_room()) {
+    const ssize_t written =
+        ::write(STDERR_FILENO, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     line.remove_prefix(static_cast<std::size_t>(written));
@@ -73,7 +83,7 @@ void write_log_line(LogLevel level, fmt::string_view format, fmt::format_args ar
   append_prefix(line, level);
   append_text(line, std::string_view(text.data(), text.size()));
   line.push_back('\n');
-  write_whole(std::string_view(line.data(), line.size()));
+  write_at_once(std::string_view(line.data(), line.size()));
 }
 
 }  // namespace detail

@@ -1,14 +1,20 @@
 #include <pinion/lib/log.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <future>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace pinion {
 namespace {
@@ -61,6 +67,27 @@ TEST_F(Log, DropsWhatIsBelowTheLevel) {
 TEST_F(Log, LetsNobodyForgeALine) {
   const std::string text = captured([] { log_info("{}", "a\nb\r\x1b[31m\x7f\tc"); });
   EXPECT_NE(text.find("info  a\n  b??[31m?\tc\n"), std::string::npos) << text;
+}
+
+TEST_F(Log, NeverWaitsForAReader) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK), 0);
+  const std::string page(4096, 'x');
+  while (::write(pipe[1], page.data(), page.size()) > 0) {
+  }
+  ASSERT_EQ(::fcntl(pipe[1], F_SETFL, 0), 0);
+  const int before = ::dup(STDERR_FILENO);
+  ASSERT_EQ(::dup2(pipe[1], STDERR_FILENO), STDERR_FILENO);
+  auto logged = std::async(std::launch::async, [] { log_info("{}", std::string(10'000, 'y')); });
+  const bool waits = logged.wait_for(std::chrono::seconds(10)) != std::future_status::ready;
+  // What waits ends when the reader is gone.
+  std::signal(SIGPIPE, SIG_IGN);
+  ::close(pipe[0]);
+  logged.wait();
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(pipe[1]);
+  EXPECT_FALSE(waits);
 }
 
 TEST_F(Log, WritesLongLinesWhole) {
