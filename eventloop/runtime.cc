@@ -361,9 +361,10 @@ int Runtime::supervise(std::vector<std::unique_ptr<Thread>>& threads, const Star
     signalfd_siginfo info{};
     if (read(signal_fd, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
     last_signal = static_cast<int>(info.ssi_signo);
+    const bool again = draining;
+    again ? stop() : drain();
     log_info("SIG{}: {}", sigabbrev_np(last_signal),
-             draining ? "stopping now" : "draining; a second signal stops at once");
-    draining ? stop() : drain();
+             again ? "stopping now" : "draining; a second signal stops at once");
   }
   return last_signal;
 }
