@@ -4,12 +4,60 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <utility>
 
-#include <fmt/format.h>
+#include <pinion/lib/assert.h>
+
+#include "printer.h"
+#include "text.h"
 
 namespace pinion::apps {
+namespace {
+
+/// Of the program that runs, for stdout and stderr.
+struct Printers {
+  Printer out{STDOUT_FILENO};
+  Printer errors{STDERR_FILENO};
+};
+Printers* printers = nullptr;
+
+Printer& printer_of(std::FILE* stream) {
+  PINION_ASSERT(printers != nullptr);
+  return stream == stdout ? printers->out : printers->errors;
+}
+
+/// A closed standard stream would give its number to the next file or socket, and what is printed
+/// would land there.
+void occupy_standard_streams() noexcept {
+  for (const int fd : std::array{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
+  }
+}
+
+/// After all that is on stdout. An error has two lines, whatever the arguments hold that it shows.
+void say_error(Error error) {
+  settle(stdout);
+  error.what = printable(error.what);
+  error.hint = printable(error.hint);
+  say(stderr, to_string(error) + "\n");
+}
+
+int exit_code_of(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const ProgramError& error) {
+    say_error(error.error());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    say_error(Error{.code = ErrorCode::io_error, .what = error.what(), .hint = {}});
+    return kExitFailed;
+  }
+}
+
+}  // namespace
 
 ProgramError::ProgramError(Error error, int exit_code)
     : error_(std::move(error)), exit_code_(exit_code) {}
@@ -20,35 +68,47 @@ void throw_usage_error(std::string what, std::string fix) {
       kExitUsage);
 }
 
-void say(std::FILE* to, std::string_view text) noexcept {
-  static_cast<void>(std::fwrite(text.data(), 1, text.size(), to));
-  static_cast<void>(std::fflush(to));
+void say(std::FILE* to, std::string text) {
+  printer_of(to).print(std::move(text));
 }
 
-namespace {
+void settle(std::FILE* to) {
+  static_cast<void>(printer_of(to).flush());
+}
 
-/// A closed standard stream would give its number to the next file or socket, and what is printed
-/// would land there.
-void occupy_standard_streams() noexcept {
-  for (const int fd : std::array{STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
+void print_answer(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EPIPE) return;
+    if (written < 0) {
+      throw ProgramError(errno_error(errno, "can't write to standard output",
+                                     "a terminal, or a file on a device with room"),
+                         kExitFailed);
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
 
-}  // namespace
+void hold_signals() noexcept {
+  sigset_t drain;
+  sigemptyset(&drain);
+  sigaddset(&drain, SIGTERM);
+  sigaddset(&drain, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &drain, nullptr);
+}
 
 int run_program(const std::function<int()>& body) {
   occupy_standard_streams();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));  // A reader that left is no reason to die.
-  try {
-    return body();
-  } catch (const ProgramError& error) {
-    say(stderr, fmt::format("{}\n", to_string(error.error())));
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    say(stderr, fmt::format("error: {}\n", error.what()));
-    return kExitFailed;
-  }
+  Printers own;
+  printers = &own;
+  const int code = exit_code_of(body);
+  const bool out_ended = own.out.finish();
+  const bool errors_ended = own.errors.finish();
+  if (!out_ended || !errors_ended) _exit(code);
+  printers = nullptr;
+  return code;
 }
 
 }  // namespace pinion::apps

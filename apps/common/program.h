@@ -49,11 +49,24 @@ T must(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// Prints and flushes; what can't be printed is lost, and ends nothing.
-void say(std::FILE* to, std::string_view text) noexcept;
+/// Prints on stdout or stderr from a thread of its own (printer.h), in order for each of them: no
+/// lcore and no thread that acts on signals waits for a terminal. What can't be printed is lost,
+/// and ends nothing.
+void say(std::FILE* to, std::string text);
+
+/// Waits until what was said there is printed, or its reader stands still.
+void settle(std::FILE* to);
+
+/// Prints what the program was asked for, and waits for the reader. What can't be written is an
+/// error; a reader that left had enough.
+void print_answer(std::string_view text);
+
+/// From here on SIGTERM and SIGINT wait for the runtime, which acts also on one that came before it
+/// ran. They stay held: what follows a run is over in a moment.
+void hold_signals() noexcept;
 
 /// Runs `body` and returns the process's exit code; an error is printed on stderr as
-/// "error: …" and "fix: …".
+/// "error: …" and "fix: …". Ends the process itself when a reader stands still in the end.
 [[nodiscard]] int run_program(const std::function<int()>& body);
 
 }  // namespace pinion::apps

@@ -24,9 +24,12 @@ std::string environment_name(std::string_view name) {
   return text;
 }
 
-std::string quoted_for_shell(std::string_view text) {
-  const bool plain = !text.empty() && text.find_first_of(" \t\n'\"\\$`;&|<>()*?#~!") == text.npos;
-  return plain ? std::string(text) : fmt::format("'{}'", text);
+/// "Such as 10, from 1 to 20" after the name of a flag or variable and what joins it to a value.
+std::string shown_use(const std::string& name, char joint, const std::string& placeholder,
+                      const std::string& allowed) {
+  if (placeholder.empty()) return fmt::format("{0}=true, or {0}=false", name);
+  const std::string use = fmt::format("{}{}{}", name, joint, placeholder);
+  return allowed.empty() ? use : fmt::format("{}, {}", use, allowed);
 }
 
 std::string_view kind_name(FileKind kind) {
@@ -41,6 +44,16 @@ std::string_view kind_name(FileKind kind) {
       return "a whole number, or text such as \"4KiB\"";
   }
   return "";
+}
+
+/// A size may be text with a unit; a number beyond TOML's 64 bits with a sign is text, too.
+bool fits(const FileEntry& entry, FileKind wanted) {
+  if (entry.kind == wanted) return true;
+  if (wanted == FileKind::size) {
+    return entry.kind == FileKind::integer || entry.kind == FileKind::text;
+  }
+  return wanted == FileKind::integer && entry.kind == FileKind::text &&
+         !is_toml_integer(entry.text) && parse_number(entry.text).has_value();
 }
 
 }  // namespace
@@ -93,11 +106,11 @@ const std::string& Settings::source(std::string_view name) const {
 bool Settings::read(int argc, const char* const* argv) {
   const CommandLine line = parse_command_line(argc, argv);
   if (line.help) {
-    say(stdout, help_text());
+    print_answer(help_text());
     return false;
   }
   if (line.version) {
-    say(stdout, version_text());
+    print_answer(version_text());
     return false;
   }
   const char* config = std::getenv("PINION_CONFIG");
@@ -108,7 +121,7 @@ bool Settings::read(int argc, const char* const* argv) {
   }
   read_environment();
   read_flags(line);
-  if (line.print_config) say(stdout, config_text());
+  if (line.print_config) print_answer(config_text());
   return !line.print_config;
 }
 
@@ -172,16 +185,14 @@ void Settings::read_file_entry(const FileEntry& entry) {
   Setting* setting = find(entry.key);
   if (setting == nullptr) {
     const std::string nearest = nearest_name(entry.key, names());
-    throw_usage_error(fmt::format("{}: unknown setting {}", entry.place, entry.key),
-                      nearest.empty()
-                          ? fmt::format("{} --print-config lists all settings", program_.name)
-                          : fmt::format("{} = …", nearest));
+    throw_usage_error(
+        fmt::format("{}: unknown setting {}", entry.place, quoted_for_shell(entry.key)),
+        nearest.empty() ? fmt::format("{} --print-config lists all settings", program_.name)
+                        : fmt::format("{} = …", nearest));
   }
   const std::string example =
       fmt::format("{} = {}", setting->name, file_value(setting->kind, setting->default_text));
-  const bool sized = setting->kind == FileKind::size &&
-                     (entry.kind == FileKind::integer || entry.kind == FileKind::text);
-  if (!entry.usable || (entry.kind != setting->kind && !sized)) {
+  if (!entry.usable || !fits(entry, setting->kind)) {
     throw_usage_error(fmt::format("{}: {} must be {}, this is {}", entry.place, setting->name,
                                   kind_name(setting->kind), entry.type),
                       example);
@@ -202,7 +213,7 @@ void Settings::read_environment() {
     if (const Parsed<void> assigned = setting.assign(text); !assigned) {
       throw_usage_error(
           fmt::format("{}={}: {}", variable, quoted_for_shell(text), assigned.error()),
-          fmt::format("{}={}, {}", variable, setting.placeholder, allowed(setting)));
+          shown_use(variable, '=', setting.placeholder, allowed(setting)));
     }
     setting.source = "environment " + variable;
   }
@@ -213,10 +224,9 @@ void Settings::read_flags(const CommandLine& line) {
     const auto given = line.values.find(setting.name);
     if (given == line.values.end()) continue;
     if (const Parsed<void> assigned = setting.assign(given->second); !assigned) {
-      throw_usage_error(
-          fmt::format("--{} {}: {}", setting.name, quoted_for_shell(given->second),
-                      assigned.error()),
-          fmt::format("--{} {}, {}", setting.name, setting.placeholder, allowed(setting)));
+      throw_usage_error(fmt::format("--{} {}: {}", setting.name, quoted_for_shell(given->second),
+                                    assigned.error()),
+                        shown_use("--" + setting.name, ' ', setting.placeholder, allowed(setting)));
     }
     setting.source = "flag";
   }

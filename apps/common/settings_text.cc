@@ -43,9 +43,9 @@ std::string quoted_for_file(std::string_view text) {
 }  // namespace
 
 std::string Settings::file_value(FileKind kind, const std::string& text) {
-  const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
-  const bool bare = kind == FileKind::integer || kind == FileKind::boolean;
-  return bare || (kind == FileKind::size && digits) ? text : quoted_for_file(text);
+  const bool number = kind == FileKind::integer || kind == FileKind::size;
+  const bool bare = kind == FileKind::boolean || (number && is_toml_integer(text));
+  return bare ? text : quoted_for_file(text);
 }
 
 std::string Settings::help_text() const {

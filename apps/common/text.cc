@@ -167,6 +167,12 @@ Parsed<std::uint64_t> parse_number(std::string_view text) {
   return number;
 }
 
+bool is_toml_integer(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size();
+}
+
 std::string grouped(std::uint64_t number) {
   std::string text = fmt::format("{}", number);
   for (std::size_t place = text.size(); place > 3;) {
@@ -220,6 +226,27 @@ Parsed<bool> parse_boolean(std::string_view text) {
     if (text == no) return false;
   }
   return unexpected(std::string("neither true nor false"));
+}
+
+std::string quoted_for_shell(std::string_view text) {
+  const bool plain = !text.empty() && text.find_first_of(" \t\n'\"\\$`;&|<>()*?#~!") == text.npos;
+  if (plain) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  for (std::size_t i = 0; i < shown.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(shown[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < shown.size() ? shown[i + 1] : 0);
+    // U+0080 to U+009F control a terminal as well.
+    const bool long_control = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
+    if (byte < 0x20 || byte == 0x7f || long_control) shown[i] = '?';
+    if (long_control) shown[++i] = '?';
+  }
+  return shown;
 }
 
 namespace {

@@ -36,6 +36,9 @@ using Parsed = tl::expected<T, std::string>;
 /// A whole number; `1_000_000` and `1000000` are the same.
 [[nodiscard]] Parsed<std::uint64_t> parse_number(std::string_view text);
 
+/// Whether a file can hold it as a number: TOML has 64 bits with a sign.
+[[nodiscard]] bool is_toml_integer(std::string_view text);
+
 /// 1234567 as "1,234,567", for a report.
 [[nodiscard]] std::string grouped(std::uint64_t number);
 
@@ -45,6 +48,12 @@ using Parsed = tl::expected<T, std::string>;
 
 /// true/false, yes/no, on/off, 1/0.
 [[nodiscard]] Parsed<bool> parse_boolean(std::string_view text);
+
+/// As an argument for a shell, in quotes where it needs them.
+[[nodiscard]] std::string quoted_for_shell(std::string_view text);
+
+/// Control characters as '?', so that shown text does nothing to a terminal and stays in its line.
+[[nodiscard]] std::string printable(std::string_view text);
 
 /// The name that was probably meant: the one with the fewest insertions, deletions, replacements
 /// and swaps of neighbours, if that is at most a third of its length (at least 1); otherwise empty.

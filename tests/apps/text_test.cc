@@ -93,6 +93,31 @@ TEST(Number, ReadsDigitsAndSeparators) {
   EXPECT_EQ(grouped(12'345'678), "12,345,678");
 }
 
+TEST(Number, KnowsWhatAFileCanHold) {
+  for (const char* text : {"0", "-1", "9223372036854775807", "-9223372036854775808"}) {
+    EXPECT_TRUE(is_toml_integer(text)) << text;
+  }
+  for (const char* text : {"", "9223372036854775808", "18446744073709551615", "1K", " 1", "+1"}) {
+    EXPECT_FALSE(is_toml_integer(text)) << text;
+  }
+}
+
+TEST(Shown, QuotesForAShell) {
+  EXPECT_EQ(quoted_for_shell("plain-1.0:/"), "plain-1.0:/");
+  EXPECT_EQ(quoted_for_shell(""), "''");
+  EXPECT_EQ(quoted_for_shell("a b"), "'a b'");
+  EXPECT_EQ(quoted_for_shell("a'b"), "'a'\\''b'");
+}
+
+TEST(Shown, HasNoControlCharacters) {
+  EXPECT_EQ(printable("plain … text"), "plain … text");
+  EXPECT_EQ(printable("a\nb\x1b[31m\x7f\t"), "a?b?[31m??");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m \xc2\xa0"),
+            "??31m \xc2\xa0");
+  EXPECT_EQ(printable("\xc2"), "\xc2");
+}
+
 TEST(CpuList, ReadsRangesAndRefusesRepeats) {
   EXPECT_EQ(parse_cpu_list("0-1,3"), (std::vector<unsigned>{0, 1, 3}));
   EXPECT_EQ(parse_cpu_list("3,0-1"), (std::vector<unsigned>{0, 1, 3}));
