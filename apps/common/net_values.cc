@@ -1,7 +1,10 @@
 #include "net_values.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -40,11 +43,31 @@ Parsed<void> set_part(Keepalive& keepalive, std::string_view name, std::string_v
   return {};
 }
 
+/// Why no TCP socket takes an address; empty when one may.
+std::string_view unfit_for_tcp(const IpAddress& address) {
+  const auto& bytes = address.bytes();
+  if (address.is_v4()) {
+    return bytes[0] >= 224 ? "TCP has no multicast and no broadcast" : "";
+  }
+  constexpr std::array<std::uint8_t, 12> kMapped = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  if (bytes[0] == 0xff) return "TCP has no multicast";
+  if (bytes[0] == 0xfe && (bytes[1] & 0xc0) == 0x80) {
+    return "a link-local address needs an interface, which can't be named here";
+  }
+  if (std::ranges::equal(std::span(bytes).first(kMapped.size()), kMapped)) {
+    return "an IPv4 address in IPv6 form, to be written as IPv4";
+  }
+  return "";
+}
+
 }  // namespace
 
 Parsed<Endpoint> Codec<Endpoint>::parse(std::string_view text) {
   Result<Endpoint> endpoint = Endpoint::parse(text);
   if (!endpoint) return unexpected(std::move(endpoint.error().what));
+  if (const std::string_view wrong = unfit_for_tcp(endpoint->address); !wrong.empty()) {
+    return unexpected(std::string(wrong));
+  }
   return *endpoint;
 }
 

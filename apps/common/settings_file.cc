@@ -4,36 +4,92 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
+#include <functional>
+#include <string_view>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "program.h"
+#include "text.h"
+
+namespace pinion::apps {
+
+struct NotToml {};
+[[noreturn]] inline void throw_not_toml() {
+  throw NotToml();
+}
+
+}  // namespace pinion::apps
+
+// The parser asserts what a file may well break ("[[." does). So its assertions throw here, also in
+// a build without assertions, where it would take them for granted and go on.
+#undef NDEBUG
+#define TOML_ASSERT(condition) \
+  (static_cast<bool>(condition) ? static_cast<void>(0) : ::pinion::apps::throw_not_toml())
+#include <toml++/toml.h>
 
 namespace pinion::apps {
 namespace {
 
+constexpr std::size_t kMostBytes = 1 << 20;
+constexpr std::string_view kForm = "one setting a line, name = value, with text in quotes";
+
 std::string read_whole_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file && file.peek() != std::ifstream::traits_type::eof()) text << file.rdbuf();
+  std::string text(kMostBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
   if (!file.is_open() || file.bad() || errno == EISDIR) {
-    throw_usage_error(fmt::format("can't read the settings file {}: {}", path,
+    throw_usage_error(fmt::format("can't read the settings file {}: {}", quoted_for_shell(path),
                                   std::strerror(errno == 0 ? EIO : errno)),
                       "--config FILE, a file that exists and that this user may read");
   }
-  return text.str();
+  if (text.size() > kMostBytes) {
+    throw_usage_error(
+        fmt::format("the settings file {} is larger than 1 MiB", quoted_for_shell(path)),
+        "--config FILE, a file of settings");
+  }
+  return text;
+}
+
+toml::table parse(std::string_view text, const std::string& path) {
+  return toml::parse(text, std::string_view(path));
+}
+
+bool fails_assertion(std::string_view text) {
+  try {
+    static_cast<void>(parse(text, ""));
+    return false;
+  } catch (const toml::parse_error&) {
+    return false;
+  } catch (const NotToml&) {
+    return true;
+  }
+}
+
+/// The line at which an assertion fails, which doesn't say so itself: the first whose end the text
+/// needs for that.
+std::size_t failing_line(std::string_view text) {
+  std::vector<std::size_t> ends;
+  for (std::size_t at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1)) {
+    ends.push_back(at + 1);
+  }
+  const auto fails = [text](std::size_t end) { return fails_assertion(text.substr(0, end)); };
+  const auto first = std::ranges::partition_point(ends, std::not_fn(fails));
+  return static_cast<std::size_t>(first - ends.begin()) + 1;
 }
 
 toml::table parse_toml(const std::string& path) {
+  const std::string text = read_whole_file(path);
   try {
-    return toml::parse(read_whole_file(path), path);
+    return parse(text, path);
   } catch (const toml::parse_error& error) {
     throw_usage_error(fmt::format("{}:{}:{}: {}", path, error.source().begin.line,
                                   error.source().begin.column, error.description()),
-                      "one setting a line, name = value, with text in quotes");
+                      std::string(kForm));
+  } catch (const NotToml&) {
+    throw_usage_error(fmt::format("{}:{}: not TOML", path, failing_line(text)), std::string(kForm));
   }
 }
 
@@ -57,7 +113,7 @@ std::string_view type_name(toml::node_type type) {
 }
 
 FileEntry to_entry(const std::string& path, const toml::key& key, const toml::node& node) {
-  FileEntry entry{.place = fmt::format("{}:{}", path, key.source().begin.line),
+  FileEntry entry{.place = fmt::format("{}:{}", printable(path), key.source().begin.line),
                   .key = std::string(key.str()),
                   .type = std::string(type_name(node.type())),
                   .text = {}};

@@ -67,6 +67,8 @@ class Settings(support.TestCase):
         for program, arguments in (
             (ECHO, ["--listen", "[::1]:1234", "--read-timeout", "none", "--keepalive", "none",
                     "--idle", "park", "--max-connections", "77"]),
+            (LOAD, ["--seed", "18446744073709551615", "--rate", "1"]),
+            (LOAD, ["--seed", "9223372036854775807", "--json", "a\tb\x1b.json"]),
             (LOAD, ["--size", "4KiB", "--reconnect", "--think", "1m30s", "--json", 'a "b".json']),
         ):
             text, table = self.printed(*arguments, program=program)
@@ -75,6 +77,32 @@ class Settings(support.TestCase):
                 file.flush()
                 _, again = self.printed("--config", file.name, program=program)
             self.assertEqual(table, again)
+
+    def test_a_file_with_an_odd_name(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "a\nb\x1b c.toml")
+            with open(path, "w") as file:
+                file.write("stats = 7\n")
+            text, table = self.printed("--config", path)
+        self.assertEqual(table["stats"], 7)
+        self.assertEqual(len(text.splitlines()), 1 + len(table))
+        self.assertNotIn("\x1b", text)
+
+    def test_files_as_editors_write_them(self):
+        for content in (b"\xef\xbb\xbfstats = 7\n", b"# a\r\nstats = 7\r\n", b"stats=7", b""):
+            with tempfile.NamedTemporaryFile(suffix=".toml") as file:
+                file.write(content)
+                file.flush()
+                _, table = self.printed("--config", file.name)
+            self.assertEqual(table["stats"], 7 if content else 1)
+
+    def test_a_file_through_a_pipe(self):
+        reader, writer = os.pipe()
+        os.write(writer, b"stats = 7\n")
+        os.close(writer)
+        done = run([ECHO, "--print-config", "--config", f"/dev/fd/{reader}"], pass_fds=(reader,))
+        os.close(reader)
+        self.assertEqual(tomllib.loads(done.stdout)["stats"], 7)
 
     def test_sample_file_holds_the_defaults(self):
         sample = os.environ["PINION_ECHO_SAMPLE"]

@@ -1,6 +1,7 @@
 """Wrong use of the programs: each is an error with its remedy, before anything has started."""
 
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -73,6 +74,65 @@ class WrongUse(support.TestCase):
                               f"{file.name}:2: lcores must be a whole number, this is text",
                               "lcores = 1")
 
+    def assert_file_error(self, content, error, fix=".+"):
+        with tempfile.NamedTemporaryFile(suffix=".toml") as file:
+            file.write(content)
+            file.flush()
+            self.assert_error(run([ECHO, "--config", file.name]), 2,
+                              error.replace("FILE", re.escape(file.name)), fix)
+
+    def test_config_file_that_is_not_toml(self):
+        form = "one setting a line, name = value, with text in quotes"
+        for garbage in (b"[[[", b"[[.", b"[[=", b"[[#", b"[[+", b"[[\n", b"[[", b"[[]", b"[", b"[.",
+                        b"[=", b"=", b".", b"stats", b"stats =", b"stats = ", b"stats = [", b"\xff",
+                        b"stats = 1 2", b"\x00", b'listen = "a', b"stats = {", b"[[a.[b]]"):
+            with self.subTest(garbage):
+                self.assert_file_error(garbage, r"FILE:\d+(:\d+)?: .+", form)
+                self.assert_file_error(b"lcores = 1\n\n  " + garbage,
+                                       r"FILE:[34](:\d+)?: .+", form)
+        self.assert_file_error(b"stats = 1\nlcores = 1\nstats = 2\n", r"FILE:3:\d+: .*", form)
+
+    def test_config_file_with_tables_and_lists(self):
+        self.assert_file_error(b"[listen]\nport = 1\n",
+                               "FILE:1: listen must be text in quotes, this is a table")
+        self.assert_file_error(b"[server]\nstats = 1\n", "FILE:1: unknown setting server")
+        self.assert_file_error(b"a.b = 1\n", "FILE:1: unknown setting a")
+        self.assert_file_error(b"stats = [1]\n",
+                               "FILE:1: stats must be a whole number, this is an array")
+        self.assert_file_error(b"stats = 1.5\n", "FILE:1: stats must be a whole number, .*fraction")
+        self.assert_file_error(b"stats = -1\n", "FILE:1: stats = -1: not a whole number")
+        self.assert_file_error(b"stats = 9223372036854775808\n", r"FILE:1:\d+: .+")
+        self.assert_file_error(b"read-timeout = 30\n",
+                               "FILE:1: read-timeout must be text in quotes.*")
+
+    def test_config_file_that_is_no_file(self):
+        remedy = "--config FILE, a file that exists and that this user may read"
+        self.assert_error(run([ECHO, "--config", "/"]), 2,
+                          "can't read the settings file /: Is a directory", remedy)
+        self.assert_error(run([ECHO, "--config", ""]), 2,
+                          "can't read the settings file '': .*", remedy)
+        self.assert_error(run([ECHO, "--config", "/dev/zero"]), 2,
+                          "the settings file /dev/zero is larger than 1 MiB", ".+")
+
+    def test_what_is_shown_does_nothing_to_a_terminal(self):
+        self.assert_error(run([ECHO, "--listen", "a'b"]), 2, r"--listen 'a'\\''b': .*", ".+")
+        for text in ("\x1b[31m", "a\nfix: b", "\x7f\x08", "\u009b31m"):
+            with self.subTest(text):
+                for done in (run([ECHO, "--listen", text]), run([ECHO, text]),
+                             run([ECHO, "--" + text]), run([ECHO], {"PINION_LISTEN": text}),
+                             run([ECHO, "--config", text])):
+                    self.assert_error(done, 2, ".+", ".+")
+                    self.assertFalse([c for c in done.stderr.replace("\n", "")
+                                      if ord(c) < 32 or 127 <= ord(c) < 160], done.stderr)
+
+    def test_a_switch_and_its_values(self):
+        self.assert_error(run([LOAD, "--reconnect=maybe"]), 2,
+                          "--reconnect maybe: neither true nor false",
+                          "--reconnect=true, or --reconnect=false")
+        self.assert_error(run([LOAD], {"PINION_RECONNECT": "maybe"}), 2,
+                          "PINION_RECONNECT=maybe: neither true nor false",
+                          "PINION_RECONNECT=true, or PINION_RECONNECT=false")
+
     def test_config_file_that_is_not_there(self):
         self.assert_error(run([ECHO, "--config", "/nowhere/echo.toml"]), 2,
                           "can't read the settings file /nowhere/echo.toml: .*No such file.*",
@@ -83,6 +143,24 @@ class WrongUse(support.TestCase):
                           "--listen localhost: .*", "--listen ADDR:PORT, such as 127.0.0.1:7007.*")
         self.assert_error(run([ECHO, "--listen", "127.0.0.1:70000"]), 2,
                           "--listen 127.0.0.1:70000: .*", "--listen ADDR:PORT, such as .*")
+
+    def test_addresses_that_no_socket_takes(self):
+        for program, option in ((ECHO, "--listen"), (LOAD, "--connect")):
+            self.assert_error(run([program, option, "[fe80::1]:7"]), 2,
+                              rf"{option} \[fe80::1\]:7: a link-local address needs .*", ".+")
+            self.assert_error(run([program, option, "[::ffff:127.0.0.1]:7"]), 2,
+                              rf"{option} \S+: an IPv4 address in IPv6 form.*", ".+")
+            for address in ("224.0.0.1", "255.255.255.255", "[ff02::1]"):
+                self.assert_error(run([program, option, address + ":7"]), 2,
+                                  rf"{option} \S+:7: TCP has no multicast.*", f"{option} .*")
+        self.assert_error(run([LOAD, "--connect", "127.0.0.1:0"]), 2,
+                          "--connect 127.0.0.1:0: nobody can be reached at port 0",
+                          "--connect ADDR:PORT, .*")
+
+    def test_fewer_connections_than_lcores(self):
+        self.assert_error(run([ECHO, "--lcores", "2", "--max-connections", "1"]), 2,
+                          "--max-connections 1 is less than one for each of 2 lcores",
+                          "--max-connections 2, or fewer lcores")
 
     def test_address_of_another_host(self):
         self.assert_error(run([ECHO, "--listen", "192.0.2.1:7007"]), 1,
