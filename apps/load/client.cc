@@ -13,9 +13,13 @@ using namespace std::chrono_literals;
 /// Bytes per write, at most: a larger request is written in slices.
 constexpr std::size_t kSlice = 16384;
 
-/// Connections open one after the other, so that a listen queue isn't flooded.
-constexpr std::chrono::microseconds kOpeningDistance = 20us;
 constexpr std::chrono::milliseconds kReconnectPause = 100ms;
+
+/// What ends a connection because we end the run.
+constexpr bool is_our_end(StreamError error) {
+  return error == StreamError::closed || error == StreamError::draining ||
+         error == StreamError::cancelled;
+}
 
 }  // namespace
 
@@ -32,6 +36,7 @@ Client::Client(const LoadPlan& plan, Loop& loop, Transport& transport, unsigned 
       silent_.push_back(id);
     }
   }
+  loop_.add_drainable(*this);
 }
 
 void Client::start() {
@@ -49,8 +54,14 @@ void Client::leave() {
   if (--live_ == 0) loop_.stop();
 }
 
+/// A signal. What is due by this turn's clock, the pacer still wakes; later requests aren't
+/// missing.
+void Client::on_drain() {
+  results_.interrupted = saturating_add(loop_.now(), 1ns);
+}
+
 Task<> Client::run(Connection& conn) {
-  co_await sleep_until(saturating_add(plan_.start, conn.id * kOpeningDistance));
+  co_await sleep_until(plan_.opens_at(conn.id));
   while (!over()) {
     const std::uint64_t before = conn.incarnation;
     co_await converse(conn);
@@ -58,19 +69,21 @@ Task<> Client::run(Connection& conn) {
     // A peer that refuses, or closes at once, isn't asked again at full speed.
     if (conn.incarnation == before || conn.answered == 0) co_await sleep_for(kReconnectPause);
   }
-  if (plan_.open_loop()) {
-    const std::uint64_t scheduled =
-        plan_.first_due(conn.id, plan_.end) - plan_.first_due(conn.id, plan_.measure_from);
-    results_.missed += scheduled - conn.on_time;
-  }
+  if (plan_.open_loop()) count_never_sent(conn);
   leave();
+}
+
+void Client::count_never_sent(const Connection& conn) {
+  const std::uint64_t due = plan_.first_due(conn.id, plan_.end_at(results_.interrupted)) -
+                            plan_.first_due(conn.id, plan_.measure_from);
+  results_.missed += due - conn.on_time;
 }
 
 /// One connection from its begin to its end.
 Task<> Client::converse(Connection& conn) {
   auto stream = co_await transport_.connect(plan_.options.connect, plan_.options.timeout);
   if (!stream) {
-    results_.connect_errors.add(stream.error());
+    if (!is_our_end(stream.error())) results_.connect_errors.add(stream.error());
     co_return;
   }
   begin(conn, std::move(*stream));
@@ -92,6 +105,7 @@ void Client::begin(Connection& conn, Stream stream) {
   ++results_.opened;
   ++results_.open;
   conn.stream = std::move(stream);
+  conn.stream.set_deadline(plan_.last_moment());
   conn.pattern = Pattern(plan_.options.seed, conn.id, conn.incarnation++);
   conn.sent_at = loop_.fresh_now();
   conn.first = plan_.open_loop() ? plan_.first_due(conn.id, conn.sent_at) : 0;
@@ -106,15 +120,19 @@ Task<> Client::send(Connection& conn) {
   StreamResult<void> written;
   while (written) {
     if (plan_.open_loop()) {
-      const Instant next = plan_.due(conn.id, conn.first + conn.sent);
-      if (next >= plan_.end || given_up()) break;
-      if (loop_.fresh_now() < next) co_await pacer_.until(next);
-    } else if (conn.sent > 0) {
+      const Instant when = plan_.due(conn.id, conn.first + conn.sent);
+      // What is due before the end is sent, however late, unless the peer stands still.
+      if (when >= plan_.end || loop_.fresh_now() >= plan_.last_moment()) break;
+      if (loop_.fresh_now() < when) co_await pacer_.until(when);
+      if (when >= results_.interrupted) break;
+    } else if (conn.sent == 0) {
+      co_await sleep_until(plan_.start);
+    } else {
       co_await conn.answer.wait();
       if (plan_.options.think > Delay{}) co_await sleep_until(next_thought());
       if (over()) break;
     }
-    if (cancelled() || loop_.draining()) break;
+    if (cancelled() || (loop_.draining() && !plan_.open_loop())) break;
     begin_request(conn);
     while (written && conn.offered < conn.sent * plan_.options.size.value) {
       const std::span<const std::byte> slice = next_slice(conn);
@@ -131,12 +149,6 @@ Task<> Client::send(Connection& conn) {
   }
   conn.sending = false;
   conn.sender_gone.open();
-}
-
-/// At a rate, requests that are due before the end are sent, however late, unless the peer stands
-/// still.
-bool Client::given_up() {
-  return loop_.fresh_now() >= saturating_add(plan_.end, plan_.options.timeout);
 }
 
 Instant Client::next_thought() {
@@ -171,8 +183,7 @@ Task<> Client::receive(Connection& conn) {
     if (error == StreamError::read_timeout && !overdue(conn)) continue;
     if (error == StreamError::end_of_file) {
       if (!conn.finished) ++results_.closed_by_peer;
-    } else if (error != StreamError::closed && error != StreamError::draining &&
-               error != StreamError::cancelled) {
+    } else if (!is_our_end(error)) {
       results_.request_errors.add(error);
     }
     co_return;
@@ -233,11 +244,11 @@ void Client::note_mismatch(Connection& conn, const Chunk& chunk, std::size_t mat
 
 /// Connects, sends nothing and waits for the peer to close.
 Task<> Client::run_silent(std::uint64_t number) {
-  co_await sleep_until(saturating_add(plan_.start, number * kOpeningDistance));
+  co_await sleep_until(plan_.opens_at(number));
   while (!over()) {
     auto stream = co_await transport_.connect(plan_.options.connect, plan_.options.timeout);
     if (!stream) {
-      results_.connect_errors.add(stream.error());
+      if (!is_our_end(stream.error())) results_.connect_errors.add(stream.error());
       break;
     }
     ++results_.silent_opened;
@@ -247,13 +258,16 @@ Task<> Client::run_silent(std::uint64_t number) {
     --results_.open;
     if (chunk) {
       ++results_.mismatches;
+      if (!results_.first_mismatch) {
+        results_.first_mismatch = Mismatch{.connection = number, .surplus = true};
+      }
       break;
     }
     if (chunk.error() == StreamError::end_of_file) {
       ++results_.silent_closed_by_peer;
       const Delay lived = saturating_sub(loop_.fresh_now(), since);
       results_.silent_lifetime.record(static_cast<std::uint64_t>(lived.count()));
-    } else if (chunk.error() != StreamError::read_timeout) {
+    } else if (chunk.error() != StreamError::read_timeout && !is_our_end(chunk.error())) {
       results_.request_errors.add(chunk.error());
     }
     if (!plan_.options.reconnect) break;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/poller.h>
 #include <pinion/eventloop/task.h>
 #include <pinion/eventloop/wait.h>
 #include <pinion/net/stream.h>
@@ -34,12 +35,14 @@
 
 namespace pinion::apps {
 
-class Client {
+class Client : private Drainable {
  public:
   /// Takes every connection whose number modulo `lcores` is `lcore`.
   Client(const LoadPlan& plan, Loop& loop, Transport& transport, unsigned lcore, unsigned lcores);
+  ~Client() override { loop_.remove_drainable(*this); }
 
-  /// Starts all connections. The loop is stopped when the last one has finished.
+  /// Starts all connections; the plan begins before the loop runs. The loop is stopped when the
+  /// last one has finished.
   void start();
 
   [[nodiscard]] const LoadResults& results() const noexcept { return results_; }
@@ -67,6 +70,10 @@ class Client {
     Gate sender_gone;
   };
 
+  void on_drain() override;
+  void on_drain_expired() override {}
+  [[nodiscard]] bool drained() const override { return true; }
+
   Task<> run(Connection& conn);
   Task<> run_silent(std::uint64_t number);
   Task<> converse(Connection& conn);
@@ -80,7 +87,7 @@ class Client {
   void complete_requests(Connection& conn);
   void note_mismatch(Connection& conn, const Chunk& chunk, std::size_t matching);
   bool overdue(const Connection& conn);
-  bool given_up();
+  void count_never_sent(const Connection& conn);
   Instant next_thought();
   void leave();
   [[nodiscard]] bool over() { return loop_.fresh_now() >= plan_.end || loop_.draining(); }

@@ -1,6 +1,7 @@
 // pinion-load: sends requests to an echo server, verifies every byte that comes back, and says how
 // long it took. The client side of the connection API.
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -52,14 +53,20 @@ class Progress {
     ticker_.emplace(terminal_ ? 200ms : 1000ms, [this] { show(); });
   }
 
+  /// The plan has begun.
+  void begin() { begun_ = true; }
+
   /// Ends it and clears the bar.
   void finish() {
     ticker_.reset();
-    if (terminal_) say(stderr, "\r\x1b[K");
+    if (!terminal_) return;
+    say(stderr, "\r\x1b[K");
+    settle(stderr);  // What follows on stdout comes after it on the terminal.
   }
 
  private:
   void show() {
+    if (!begun_) return;
     LoadResults total;
     for (const LoadResults& lcore : desk_.collect()) total.merge(lcore);
     const Instant now = clock_.now();
@@ -85,6 +92,7 @@ class Progress {
   const LoadPlan& plan_;
   FiguresDesk<LoadResults>& desk_;
   bool terminal_;
+  std::atomic<bool> begun_ = false;
   MonotonicTime clock_;
   Instant last_ = clock_.now();
   std::uint64_t answered_ = 0;
@@ -92,16 +100,18 @@ class Progress {
 };
 
 /// Runs when every lcore is set up.
-Task<> announce(const LoadOptions& options) {
+Task<> announce(const LoadOptions& options, Progress& progress) {
   say(stdout, fmt::format("{}\n", first_line(options)));
+  progress.begin();
   co_return;
 }
 
-/// Runs the plan on all lcores.
-RunReport run_clients(const LoadPlan& plan, const std::vector<unsigned>& cpus,
-                      FiguresDesk<LoadResults>& desk) {
+/// Runs the plan on all lcores, and begins it when the last of them is ready.
+RunReport run_clients(LoadPlan& plan, const std::vector<unsigned>& cpus,
+                      FiguresDesk<LoadResults>& desk, Progress& progress) {
   const LoopOptions loop{.idle = plan.options.idle, .drain_timeout = 2s};
   const auto runtime = must(Runtime::create({.cpus = cpus, .loop = loop}));
+  std::mutex mutex;
   return must(runtime->run([&](Lcore& lcore) -> Result<> {
     auto transport = KernelTransport::create(lcore.loop());
     if (!transport) return tl::unexpected(transport.error());
@@ -111,7 +121,11 @@ RunReport run_clients(const LoadPlan& plan, const std::vector<unsigned>& cpus,
     lcore.keep(desk.join(lcore.index(), lcore.loop(),
                          [&client](LoadResults& results) { results = client.results(); }));
     client.start();
-    if (lcore.index() == 0) lcore.loop().spawn(announce(plan.options), "announcement");
+    if (lcore.index() == 0) {
+      lcore.loop().spawn(announce(plan.options, progress), "announcement");
+    }
+    const std::lock_guard lock(mutex);
+    plan.begin(lcore.loop().fresh_now());  // The last one counts: no task runs before.
     return {};
   }));
 }
@@ -120,19 +134,18 @@ int run(const LoadOptions& options) {
   require_descriptors(std::uint64_t{options.connections} + options.silent, "--connections");
   const auto cpus = choose_cpus(options.lcores, options.cpus, CpuOrder::from_last);
   std::ofstream json_file = open_json(options.json);
+  hold_signals();
 
-  // Lcores need a moment to start; the first requests aren't late for that.
-  MonotonicTime clock;
-  LoadPlan plan = LoadPlan::from(options, saturating_add(clock.now(), 50ms));
+  LoadPlan plan{.options = options};
   FiguresDesk<LoadResults> desk(cpus.size());
   Progress progress(plan, desk);
-  const RunReport ended = run_clients(plan, cpus, desk);
+  const RunReport ended = run_clients(plan, cpus, desk, progress);
   progress.finish();
 
   const auto total = std::make_unique<LoadResults>();
   for (const LoadResults& lcore : desk.collect()) total->merge(lcore);
   const bool interrupted = ended.signal != 0;
-  if (interrupted) plan.cut_off(clock.now());
+  plan.cut_off(total->interrupted);
   say(stdout, summary(plan, *total, interrupted));
   if (json_file.is_open()) {
     json_file << json(plan, *total, interrupted) << std::flush;
@@ -141,7 +154,7 @@ int run(const LoadOptions& options) {
                          "--json FILE, on a device with room")));
     }
   }
-  must(verdict(plan, *total));
+  must(verdict(plan, *total, interrupted));
   return kExitDone;
 }
 

@@ -65,6 +65,11 @@ bool read_load_options(LoadOptions& options, int argc, const char* const* argv) 
                      .examples = kExamples});
   declare(settings, options);
   if (!settings.read(argc, argv)) return false;
+  if (options.connect.port == 0) {
+    throw_usage_error(
+        fmt::format("--connect {}: nobody can be reached at port 0", to_string(options.connect)),
+        "--connect ADDR:PORT, with the port that the server's first line names");
+  }
   if (options.connections == 0 && options.silent == 0) {
     throw_usage_error("there is nothing to do: no connections and no silent ones",
                       "--connections 50");

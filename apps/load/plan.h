@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,20 +41,36 @@ struct LoadOptions {
 /// The options on the loops' clock.
 struct LoadPlan {
   LoadOptions options;
-  Instant start;
-  Instant measure_from;
-  Instant end;
+  Instant opening{};  ///< The first connection opens.
+  Instant start{};    ///< The first request is sent.
+  Instant measure_from{};
+  Instant end{};
 
-  static LoadPlan from(const LoadOptions& options, Instant start) {
-    const Instant measure_from = saturating_add(start, options.warmup);
-    return {options, start, measure_from, saturating_add(measure_from, options.duration)};
+  /// Every lcore is ready: connections open one after the other, so that a listen queue isn't
+  /// flooded, and then, after a moment for the last of them, the time begins to count.
+  void begin(Instant now) noexcept {
+    opening = now;
+    start = saturating_add(opens_at(options.connections), kOpeningTime);
+    measure_from = saturating_add(start, options.warmup);
+    end = saturating_add(measure_from, options.duration);
   }
 
-  /// The run ended early: what was measured is what came before `now`.
+  [[nodiscard]] Instant opens_at(std::uint64_t connection) const noexcept {
+    return saturating_add(opening, connection * kOpeningDistance);
+  }
+
+  /// When a run that was interrupted at `now` ends: what was measured is what came before.
+  [[nodiscard]] Instant end_at(Instant now) const noexcept {
+    return std::clamp(now, measure_from, end);
+  }
   void cut_off(Instant now) noexcept {
-    if (now >= end) return;
-    end = std::max(now, measure_from);
+    end = end_at(now);
     options.duration = saturating_sub(end, measure_from);
+  }
+
+  /// What isn't answered by then is given up.
+  [[nodiscard]] Instant last_moment() const noexcept {
+    return saturating_add(end, options.timeout);
   }
 
   [[nodiscard]] bool open_loop() const noexcept { return options.rate != 0; }
@@ -87,6 +104,9 @@ struct LoadPlan {
   }
 
  private:
+  static constexpr std::chrono::microseconds kOpeningDistance{20};
+  static constexpr std::chrono::milliseconds kOpeningTime{50};
+
   /// Per connection; more than a day at 10 million a second.
   static constexpr std::uint64_t kMostRequests = std::uint64_t{1} << 40;
 };

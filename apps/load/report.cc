@@ -24,6 +24,10 @@ double seconds(Delay delay) {
   return std::chrono::duration<double>(delay.to_nanoseconds()).count();
 }
 
+std::uint64_t nanoseconds(Delay delay) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(delay.count(), 0));
+}
+
 double measured_rate(const LoadPlan& plan, const LoadResults& results) {
   return static_cast<double>(results.measured) / std::max(seconds(plan.options.duration), 1e-9);
 }
@@ -73,6 +77,7 @@ std::string silent_line(const LoadResults& results) {
 
 std::string verified_line(const LoadResults& results) {
   if (results.mismatches == 0) {
+    if (results.answered == 0) return "verified     nothing, since nothing was answered\n";
     return fmt::format("verified     every byte of {} answer{}\n", grouped(results.answered),
                        plural(results.answered));
   }
@@ -106,6 +111,28 @@ std::string json_latency(const Histogram& latency) {
   return text + fmt::format(", \"max\": {}}}", latency.max());
 }
 
+/// What helps when nothing was answered.
+std::string remedy(const LoadPlan& plan, const LoadResults& results) {
+  const std::string where = to_string(plan.options.connect);
+  if (results.opened == 0 && results.connect_errors.total() > 0) {
+    if (results.connect_errors.of(StreamError::refused) > 0) {
+      return fmt::format("start a server there: pinion-echo --listen {}", where);
+    }
+    if (results.connect_errors.of(StreamError::no_resources) > 0) {
+      return "fewer connections, or a higher limit: ulimit -n 65536";
+    }
+    return fmt::format("check the address, the way there (ip route get {}) and firewalls",
+                       to_string(plan.options.connect.address));
+  }
+  if (results.closed_by_peer > 0 || results.request_errors.of(StreamError::reset) > 0) {
+    return fmt::format("see why what listens at {} ends its connections", where);
+  }
+  if (results.opened > 0 && results.request_errors.total() > 0) {
+    return "a server that sends back what it gets, or a longer --timeout";
+  }
+  return "let it run longer: --duration 10s";
+}
+
 }  // namespace
 
 std::string first_line(const LoadOptions& options) {
@@ -131,7 +158,9 @@ std::string progress_line(const LoadPlan& plan, Instant now, const LoadResults& 
   const std::string text =
       fmt::format("{:5.1f}s of {:.1f}s  {:>9} requests/s  {} open{}", gone, whole,
                   grouped(static_cast<std::uint64_t>(requests_per_second)), grouped(results.open),
-                  now < plan.measure_from ? "  (warm-up)" : "");
+                  now < plan.start          ? "  (connecting)"
+                  : now < plan.measure_from ? "  (warm-up)"
+                                            : "");
   constexpr std::size_t kFrame = 3;
   if (!bar || width < text.size() + kFrame + 10) return text;
   const std::size_t room = std::min<std::size_t>(width - text.size() - kFrame, 40);
@@ -146,7 +175,9 @@ std::string summary(const LoadPlan& plan, const LoadResults& results, bool inter
   if (interrupted) text += "interrupted: the figures are of a part of the run\n";
   if (plan.options.connections > 0) {
     text += fmt::format("requests     {} answered in {}: {}/s, {:.1f} MiB/s each way\n",
-                        grouped(results.measured), format_duration(plan.options.duration),
+                        grouped(results.measured),
+                        interrupted ? rounded_duration(nanoseconds(plan.options.duration))
+                                    : format_duration(plan.options.duration),
                         grouped(static_cast<std::uint64_t>(rate)), mebibytes);
     text += latency_line(plan, results);
     text += fmt::format("connections  {} opened, {} closed by the server\n",
@@ -161,7 +192,7 @@ std::string summary(const LoadPlan& plan, const LoadResults& results, bool inter
   if (results.unanswered > 0) add(grouped(results.unanswered) + " unanswered");
   if (results.missed > 0) add(grouped(results.missed) + " never sent");
   text += fmt::format("errors       {}\n", errors.empty() ? "none" : errors);
-  if (plan.options.connections > 0) text += verified_line(results);
+  if (plan.options.connections > 0 || results.mismatches > 0) text += verified_line(results);
   return text;
 }
 
@@ -205,19 +236,28 @@ std::string json(const LoadPlan& plan, const LoadResults& results, bool interrup
   return text + "\n}\n";
 }
 
-Result<> verdict(const LoadPlan& plan, const LoadResults& results) {
+Result<> verdict(const LoadPlan& plan, const LoadResults& results, bool interrupted) {
   if (results.mismatches > 0) {
-    return fail(ErrorCode::io_error, fmt::format("wrong bytes came back on {} connection{}",
-                                                 results.mismatches, plural(results.mismatches)));
+    return fail(
+        ErrorCode::io_error,
+        fmt::format("wrong bytes came back on {} connection{}", grouped(results.mismatches),
+                    plural(results.mismatches)),
+        fmt::format("let a server answer at {} that sends back what it gets, and nothing else",
+                    to_string(plan.options.connect)));
   }
   if (plan.options.connections > 0 ? results.answered > 0 : results.silent_opened > 0) return {};
   std::string why = counted(results.connect_errors, "connect: ");
   if (why.empty()) why = counted(results.request_errors, "");
-  return fail(ErrorCode::unavailable,
-              fmt::format("no request was answered by {}{}{}", to_string(plan.options.connect),
-                          why.empty() ? "" : ": ", why),
-              fmt::format("start a server there: pinion-echo --listen {}",
-                          to_string(plan.options.connect)));
+  if (why.empty() && results.closed_by_peer > 0) {
+    why = fmt::format("{} closed by the server", grouped(results.closed_by_peer));
+  }
+  if (why.empty() && interrupted) why = "interrupted";
+  const bool speaking = plan.options.connections > 0;
+  return fail(
+      ErrorCode::unavailable,
+      fmt::format("no {} by {}{}{}", speaking ? "request was answered" : "connection was accepted",
+                  to_string(plan.options.connect), why.empty() ? "" : ": ", why),
+      remedy(plan, results));
 }
 
 }  // namespace pinion::apps

@@ -27,6 +27,6 @@ namespace pinion::apps {
 
 /// Nothing when the run was a success: no byte wrong, and something answered (or, with silent
 /// connections only, connected).
-[[nodiscard]] Result<> verdict(const LoadPlan& plan, const LoadResults& results);
+[[nodiscard]] Result<> verdict(const LoadPlan& plan, const LoadResults& results, bool interrupted);
 
 }  // namespace pinion::apps

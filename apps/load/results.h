@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
 #include <pinion/lib/histogram.h>
+#include <pinion/lib/time.h>
 #include <pinion/net/stream_error.h>
 
 /// What one lcore of pinion-load counts.
@@ -21,6 +23,9 @@ class ErrorCounts {
 
   void add(StreamError error) noexcept { ++counts_[static_cast<std::size_t>(error)]; }
   [[nodiscard]] std::uint64_t of(std::size_t kind) const noexcept { return counts_[kind]; }
+  [[nodiscard]] std::uint64_t of(StreamError kind) const noexcept {
+    return counts_[static_cast<std::size_t>(kind)];
+  }
   [[nodiscard]] std::uint64_t total() const noexcept {
     std::uint64_t sum = 0;
     for (const std::uint64_t count : counts_) sum += count;
@@ -50,6 +55,7 @@ struct LoadResults {
   std::uint64_t unanswered = 0;  ///< Begun on a connection that ended first.
   std::uint64_t measured = 0;    ///< Answered, and due within the measured time.
   std::uint64_t missed = 0;      ///< Due within the measured time at --rate, and never sent.
+  Instant interrupted = kNever;  ///< When a signal ended the run.
 
   std::uint64_t open = 0;            ///< Now, silent ones included.
   std::uint64_t opened = 0;          ///< Connections made, silent ones not counted.
@@ -72,6 +78,7 @@ struct LoadResults {
     unanswered += other.unanswered;
     measured += other.measured;
     missed += other.missed;
+    interrupted = std::min(interrupted, other.interrupted);
     open += other.open;
     opened += other.opened;
     closed_by_peer += other.closed_by_peer;

@@ -207,6 +207,121 @@ class Load(support.TestCase):
             self.assertRegex(done.stderr, r"(?m)^ *[\d.]+s of 2.0s +[\d,]+ requests/s +2 open$")
             self.assertNotIn("\r", done.stderr)
 
+    def test_the_time_begins_when_every_connection_is_open(self):
+        with support.Server() as server:
+            arguments = ("--connections", "20", "--warmup", "0s")
+            done, results = load(server.address, "--rate", "500", "--duration", "1s", *arguments)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(results["requests_never_sent"], 0)
+            self.assertEqual(results["requests_measured"], 500)
+            done, results = load(server.address, "--duration", "1ms", *arguments)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(results["connections_opened"], 20)
+
+    def test_a_server_that_trickles_does_not_hold_the_run(self):
+        def trickle(connection):
+            for byte in iter(lambda: connection.recv(1), b""):
+                connection.sendall(byte)
+                time.sleep(0.2)
+
+        with FakeServer(trickle) as server:
+            for mode in (("--rate", "4"), ()):
+                begin = time.monotonic()
+                done, results = load(server.address, "--connections", "2", "--size", "1KiB",
+                                     "--timeout", "1s", "--duration", "1s", "--warmup", "0s", *mode)
+                self.assertLess(time.monotonic() - begin, 30)
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(results["request_errors"], {"deadline_exceeded": 2})
+                self.assertEqual(results["requests_unanswered"], results["requests_sent"])
+                self.assertRegex(done.stdout, r"(?m)^errors +2 deadline exceeded, \d+ unanswered")
+                self.assertRegex(done.stdout, r"(?m)^verified +nothing")
+
+    def test_hints_fit_what_happened(self):
+        def close(connection):
+            connection.recv(10)
+
+        with FakeServer(close) as server:
+            done, _ = load(server.address, "--connections", "2", "--reconnect", *SHORT)
+            self.assertEqual(done.returncode, 1)
+            self.assertRegex(done.stderr, r"(?m)^fix: see why what listens at .* ends ")
+        # A queue that is full, and nobody accepts: connecting gets no answer.
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen(0)
+            waiting = [socket.socket() for _ in range(3)]
+            for connection in waiting:
+                connection.setblocking(False)
+                connection.connect_ex(listener.getsockname())
+            done, results = load("127.0.0.1:%d" % listener.getsockname()[1], "--connections", "2",
+                                 "--timeout", "100ms", *SHORT)
+            for connection in waiting:
+                connection.close()
+        self.assertEqual(done.returncode, 1)
+        self.assertEqual(results["connect_errors"], {"connect_timeout": 2})
+        self.assertRegex(done.stderr, r"(?m)^fix: check the address, the way there \(ip route get ")
+
+    def test_wrong_bytes_on_a_silent_connection_are_told(self):
+        def greet(connection):
+            connection.sendall(b"welcome")
+            connection.recv(1)
+
+        with FakeServer(greet) as server:
+            done, results = load(server.address, "--connections", "0", "--silent", "2", *SHORT)
+            self.assertEqual(done.returncode, 1)
+            self.assertEqual(results["mismatches"], 2)
+            self.assertRegex(done.stdout, r"(?m)^WRONG BYTES +on 2 connections; first: connection "
+                                          r"\d, request 0, byte 0: more than was sent$")
+            self.assertRegex(done.stderr, r"(?m)^error: wrong bytes .*\nfix: ")
+
+    def interrupted(self, server, *arguments, number=support.signal.SIGINT):
+        """Interrupts a run after two seconds: its exit code, output, errors and JSON."""
+        with support.tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "results.json")
+            process = support.subprocess.Popen(
+                [support.LOAD, "--connect", server.address, "--duration", "1h", "--warmup", "0s",
+                 "--json", path, *arguments],
+                env=support.clean_environment(), stdout=support.subprocess.PIPE,
+                stderr=support.subprocess.PIPE, text=True)
+            process.stdout.readline()
+            time.sleep(2)
+            process.send_signal(number)
+            output, errors = process.communicate(timeout=support.PATIENCE)
+            with open(path) as file:
+                return process.returncode, output, errors, support.json.load(file)
+
+    def test_interrupted_at_a_rate_only_what_was_due_is_missing(self):
+        with support.Server() as server:
+            code, output, _, results = self.interrupted(
+                server, "--rate", "100", "--connections", "10", number=support.signal.SIGTERM)
+            self.assertEqual(code, 0)
+            self.assertEqual(results["requests_never_sent"], 0)
+            # One request every 10 ms, up to the interruption and none after.
+            self.assertAlmostEqual(results["requests_sent"], results["duration_seconds"] * 100,
+                                   delta=1.5)
+            self.assertEqual(results["requests_answered"] + results["requests_unanswered"],
+                             results["requests_sent"])
+            self.assertRegex(output, r"(?m)^requests +\d+ answered in \d+\.\d+s: ")
+
+        def stand_still(connection):
+            while connection.recv(65536):
+                pass
+
+        # Nobody answers: what was due was sent, and counts as unanswered.
+        with FakeServer(stand_still) as server:
+            code, _, errors, results = self.interrupted(server, "--rate", "100", "--timeout", "1h")
+            self.assertEqual(code, 1)
+            self.assertEqual(results["requests_never_sent"], 0)
+            self.assertEqual(results["requests_unanswered"], results["requests_sent"])
+            self.assertRegex(errors, r"(?m)^error: no request was answered by \S+: interrupted$")
+
+    def test_interrupted_silent_connections_are_no_errors(self):
+        with support.Server() as server:
+            code, output, _, results = self.interrupted(server, "--silent", "5")
+            self.assertEqual(code, 0)
+            self.assertEqual(results["request_errors"], {})
+            self.assertEqual(results["connect_errors"], {})
+            self.assertRegex(output, r"(?m)^errors +none$")
+
     def test_interrupted_run_reports(self):
         with support.Server() as server:
             process = support.subprocess.Popen(
