@@ -60,6 +60,7 @@ class Server {
   /// Serves until a signal; returns the exit code.
   int run() {
     require_descriptors(options_.max_connections, "--max-connections");
+    hold_signals();
     const LoopOptions loop{.idle = options_.idle, .drain_timeout = options_.drain_timeout};
     const auto runtime = must(Runtime::create({.cpus = cpus_, .loop = loop}));
     const RunReport ended = must(runtime->run([this](Lcore& lcore) { return set_up(lcore); }));
@@ -71,8 +72,7 @@ class Server {
   /// On each lcore's thread, before any of them serves.
   Result<> set_up(Lcore& lcore) {
     const std::lock_guard lock(mutex_);
-    const std::size_t share = (options_.max_connections + cpus_.size() - 1) / cpus_.size();
-    auto transport = KernelTransport::create(lcore.loop(), {.max_connections = share});
+    auto transport = KernelTransport::create(lcore.loop(), {.max_connections = share(lcore)});
     if (!transport) return tl::unexpected(transport.error());
     auto listener = (*transport)->listen(endpoint_, {.share = true});
     if (!listener) return tl::unexpected(listener.error());
@@ -86,6 +86,12 @@ class Server {
     lcore.loop().spawn(accept_all(shard, std::move(*listener)), "acceptor");
     if (lcore.index() == 0) lcore.loop().spawn(announce(), "announcement");
     return {};
+  }
+
+  /// The lcores' parts of --max-connections, which are its sum.
+  [[nodiscard]] std::size_t share(const Lcore& lcore) const {
+    return options_.max_connections / cpus_.size() +
+           (lcore.index() < options_.max_connections % cpus_.size() ? 1 : 0);
   }
 
   /// Runs when every lcore is set up.
@@ -116,6 +122,8 @@ int main(int argc, char** argv) {
     EchoOptions options;
     Settings settings({.name = "pinion-echo", .summary = "a keepalive echo server"});
     declare(settings, options);
-    return settings.read(argc, argv) ? Server(options, settings).run() : kExitDone;
+    if (!settings.read(argc, argv)) return kExitDone;
+    check(options);
+    return Server(options, settings).run();
   });
 }

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <vector>
 
+#include <fmt/format.h>
 #include <pinion/eventloop/idle.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
 #include <pinion/net/stream.h>
 
 #include "common/net_values.h"
+#include "common/program.h"
 #include "common/settings.h"
 
 /// What pinion-echo can be told. The initial values are the defaults.
@@ -48,6 +50,14 @@ inline void declare(Settings& settings, EchoOptions& options) {
   settings.add(options.drain_timeout,
                {"drain-timeout", "how long connections may take to finish after SIGTERM"},
                {{0s, kNoTimeout}});
+}
+
+/// Throws ProgramError when the options don't go together.
+inline void check(const EchoOptions& options) {
+  if (options.max_connections >= options.lcores) return;
+  throw_usage_error(fmt::format("--max-connections {} is less than one for each of {} lcores",
+                                options.max_connections, options.lcores),
+                    fmt::format("--max-connections {}, or fewer lcores", options.lcores));
 }
 
 }  // namespace pinion::apps

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import select
 import socket
 import threading
 import time
@@ -100,6 +101,25 @@ class Echo(support.TestCase):
             lines[1],
             r"^ *\d+s +1 connection +0 requests/s +timeouts read 0 write 0 keepalive 0 +"
             r"busy +[\d.]+% idle +[\d.]+% parked +[\d.]+% +timers late p50 \S+ p99 \S+$")
+
+    def test_the_limit_of_connections_is_that_of_all_lcores_together(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU only")
+        with support.Server("--lcores", "2", "--max-connections", "3") as server:
+            connections = [server.connect() for _ in range(30)]
+            for connection in connections:
+                connection.sendall(b"in")
+            # Of 30 connections each lcore has some: both serve as many as they may.
+            served = set()
+            deadline = time.monotonic() + support.PATIENCE
+            while len(served) < 3 and time.monotonic() < deadline:
+                served |= set(select.select(connections, [], [], 1)[0])
+            time.sleep(0.5)
+            served |= set(select.select(connections, [], [], 0)[0])
+            self.assertEqual(len(served), 3)
+            for connection in connections:
+                connection.close()
+            self.assertEqual(server.stop(), 0)
 
     def test_the_limit_of_connections_makes_later_ones_wait(self):
         with support.Server("--max-connections", "2") as server:
