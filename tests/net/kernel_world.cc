@@ -1,29 +1,11 @@
 #include "kernel_world.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace pinion::test {
-namespace {
-
-template <class T>
-T checked(Result<T> result) {
-  if (!result) {
-    std::fprintf(stderr, "%s\n", to_string(result.error()).c_str());
-    std::abort();
-  }
-  return std::move(*result);
-}
-
-}  // namespace
 
 KernelWorld::KernelWorld(const KernelOptions& options, const LoopOptions& loop_options)
-    : loop_(checked(Loop::create(loop_options, time_))) {
-  if (const Result<> adopted = loop_->adopt_thread(); !adopted) {
-    std::fprintf(stderr, "%s\n", to_string(adopted.error()).c_str());
-    std::abort();
-  }
-  transport_ = checked(KernelTransport::create(*loop_, options));
+    : loop_(or_abort(Loop::create(loop_options, time_))) {
+  or_abort(loop_->adopt_thread());
+  transport_ = or_abort(KernelTransport::create(*loop_, options));
 }
 
 KernelWorld::~KernelWorld() = default;

@@ -1,14 +1,29 @@
 #pragma once
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <type_traits>
+#include <utility>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/lib/result.h>
 #include <pinion/net/kernel_transport.h>
 #include <pinion/timers/time_source.h>
 
 #include "stream_world.h"
 
 namespace pinion::test {
+
+/// The value of a set-up that the test can't do without.
+template <class T>
+T or_abort(Result<T> result) {
+  if (!result) {
+    std::fprintf(stderr, "%s\n", to_string(result.error()).c_str());
+    std::abort();
+  }
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
 
 /// Kernel sockets on loopback, on the calling thread.
 class KernelWorld final : public StreamWorld {
