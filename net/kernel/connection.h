@@ -17,13 +17,11 @@
 /// One TCP connection over a kernel socket.
 ///
 /// Ownership:  lives in the slab of KernelCore. It goes back when the handle is gone, its
-/// descriptor is
-///             closed and the last completion of its operations came: so no completion ever meets
-///             another connection in the same place.
+///             descriptor is closed and the last completion of its operations came: so no
+///             completion ever meets another connection in the same place.
 /// Threading:  the loop's.
 /// Cost:       a read or write is one store into a timer entry beside the work itself. The entries
-/// stay
-///             armed when an operation completes; what fires early finds nothing due.
+///             stay armed when an operation completes; what fires early finds nothing due.
 ///
 /// Life: connecting → open → lingering (closed here, waiting for the peer's FIN) → ended (waiting
 /// for last completions). A reset goes to `ended` from everywhere. Functions that may end it say

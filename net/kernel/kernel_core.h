@@ -17,8 +17,7 @@
 /// What the connections and listeners of one kernel transport share.
 ///
 /// Ownership:  made by the transport, and gone when the transport, its connections, its listeners
-/// and
-///             the chunks that it lent are all gone: handles may outlive the transport, and
+///             and the chunks that it lent are all gone: handles may outlive the transport, and
 ///             operations of the ring the handles.
 /// Threading:  the loop's.
 /// Cost:       all operations O(1), but the walks of drain and shutdown.

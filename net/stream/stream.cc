@@ -20,17 +20,15 @@ bool ReadAwaiter::await_ready() noexcept {
 }
 
 bool ReadAwaiter::start() noexcept {
-  return !cancelled() && backend_->start_read(*this);
+  return backend_->start_read(*this);
 }
 
 void ReadAwaiter::abandon() noexcept {
   backend_->abandon_read(*this);
 }
 
-void ReadAwaiter::on_cancel(Wait& wait) noexcept {
-  auto& self = static_cast<ReadAwaiter&>(wait);
-  if (self.pending_) return self.backend_->cancel_read(self);
-  self.finish(tl::unexpected(StreamError::cancelled));
+void ReadAwaiter::cancel() noexcept {
+  backend_->cancel_read(*this);
 }
 
 bool WriteAwaiter::await_ready() noexcept {
@@ -44,17 +42,15 @@ bool WriteAwaiter::await_ready() noexcept {
 }
 
 bool WriteAwaiter::start() noexcept {
-  return !cancelled() && backend_->start_write(*this);
+  return backend_->start_write(*this);
 }
 
 void WriteAwaiter::abandon() noexcept {
   backend_->abandon_write(*this);
 }
 
-void WriteAwaiter::on_cancel(Wait& wait) noexcept {
-  auto& self = static_cast<WriteAwaiter&>(wait);
-  if (self.pending_) return self.backend_->cancel_write(self);
-  self.finish(tl::unexpected(StreamError::cancelled));
+void WriteAwaiter::cancel() noexcept {
+  backend_->cancel_write(*this);
 }
 
 void Stream::shutdown_write() noexcept {

@@ -15,17 +15,15 @@ bool AcceptAwaiter::await_ready() noexcept {
 }
 
 bool AcceptAwaiter::start() noexcept {
-  return !cancelled() && backend_->start_accept(*this);
+  return backend_->start_accept(*this);
 }
 
 void AcceptAwaiter::abandon() noexcept {
   backend_->abandon_accept(*this);
 }
 
-void AcceptAwaiter::on_cancel(Wait& wait) noexcept {
-  auto& self = static_cast<AcceptAwaiter&>(wait);
-  if (self.pending_) return self.backend_->cancel_accept(self);
-  self.finish(tl::unexpected(StreamError::cancelled));
+void AcceptAwaiter::cancel() noexcept {
+  backend_->cancel_accept(*this);
 }
 
 void Listener::close() noexcept {
@@ -41,17 +39,15 @@ void Listener::release() noexcept {
 }
 
 bool ConnectAwaiter::start() noexcept {
-  return !cancelled() && backend_.start_connect(*this);
+  return backend_.start_connect(*this);
 }
 
 void ConnectAwaiter::abandon() noexcept {
   backend_.abandon_connect(*this);
 }
 
-void ConnectAwaiter::on_cancel(Wait& wait) noexcept {
-  auto& self = static_cast<ConnectAwaiter&>(wait);
-  if (self.pending_) return self.backend_.cancel_connect(self);
-  self.finish(tl::unexpected(StreamError::cancelled));
+void ConnectAwaiter::cancel() noexcept {
+  backend_.cancel_connect(*this);
 }
 
 Result<Listener> Transport::listen(const Endpoint& endpoint, const ListenOptions& options) {

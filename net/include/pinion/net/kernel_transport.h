@@ -14,8 +14,7 @@
 /// Streams over the kernel's TCP, through the loop's io_uring: no root, no NIC.
 ///
 /// Ownership:  the transport belongs to the caller and dies before its loop. Its streams, listeners
-/// and
-///             chunks may outlive it. Its end resets what is still open.
+///             and chunks may outlive it. Its end resets what is still open.
 /// Threading:  the loop's thread, which has adopted the loop (Loop::adopt_thread, or running).
 /// Cost:       receiving is one multishot operation per connection, accepting one per listener; an
 ///             idle connection holds no buffer. Buffers and the ring for them are taken by

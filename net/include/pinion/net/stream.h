@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <pinion/eventloop/wait.h>
+#include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
@@ -27,11 +28,9 @@
 ///   }
 ///
 /// Ownership:  a Stream is a handle; the connection belongs to its transport and ends with the
-/// handle
-///             (docs/stream.md, "Ending"). Bytes written from a span stay the caller's.
+///             handle (docs/stream.md, "Ending"). Bytes written from a span stay the caller's.
 /// Threading:  the lcore that made it. One read and one write may be outstanding at a time; a
-/// second
-///             one of a kind is refused by an assertion.
+///             second one of a kind is refused by an assertion.
 /// Cost:       no allocation. A timeout costs one store in the steady state.
 /// Errors:     values of StreamError; the whole contract is docs/stream.md.
 
@@ -62,97 +61,107 @@ void replace_result(StreamResult<T>& to, StreamResult<T>&& from) noexcept {
   std::construct_at(&to, std::move(from));
 }
 
-}  // namespace detail
-
-/// `co_await stream.read(…)`.
-class [[nodiscard]] ReadAwaiter final : public Wait {
+/// What the awaiters of a backend's operations have in common. An `Operation` has start(), which
+/// starts it, or settles it and returns false; cancel(), which asks the backend to finish it; and
+/// abandon(), which tells the backend to forget it. They are called in the library alone.
+///
+/// A backend settles inside start() and finishes afterwards: while start() runs, no task waits yet
+/// that could be resumed (asserted).
+template <class Operation, class Value>
+class StreamWait : public Wait {
  public:
-  ReadAwaiter(StreamBackend* backend, Delay timeout) noexcept
-      : Wait(&on_cancel), backend_(backend), timeout_(timeout) {}
-  ~ReadAwaiter() {
-    if (pending_) abandon();
-  }
-
-  [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = start();
+    pending_ = !cancelled() && self().start();
     const bool settled = !pending_;
     begin(frame);
     if (settled && waiting()) resume();
   }
-  [[nodiscard]] StreamResult<Chunk> await_resume() noexcept { return std::move(result_); }
+  [[nodiscard]] StreamResult<Value> await_resume() noexcept { return std::move(result_); }
 
   // For backends.
   [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
-  void settle(StreamResult<Chunk> result) noexcept {
-    detail::replace_result(result_, std::move(result));
-  }
-  void finish(StreamResult<Chunk> result) noexcept {
+  void settle(StreamResult<Value> result) noexcept { replace_result(result_, std::move(result)); }
+  void finish(StreamResult<Value> result) noexcept {
+    PINION_ASSERT(pending_);
     pending_ = false;
     settle(std::move(result));
     resume();
   }
 
- private:
-  [[nodiscard]] PINION_EXPORT bool start() noexcept;
-  PINION_EXPORT void abandon() noexcept;
-  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
+ protected:
+  explicit StreamWait(Delay timeout) noexcept : Wait(&on_cancel), timeout_(timeout) {}
+  ~StreamWait() { PINION_DCHECK(!pending_); }
 
-  StreamBackend* backend_;
+  /// For the destructor of `Operation`: the frame is being destroyed while it waits.
+  void abandon_if_pending() noexcept {
+    if (std::exchange(pending_, false)) self().abandon();
+  }
+
+ private:
+  [[nodiscard]] Operation& self() noexcept { return static_cast<Operation&>(*this); }
+  static void on_cancel(Wait& wait) noexcept {
+    auto& waiting = static_cast<StreamWait&>(wait);
+    if (waiting.pending_) return waiting.self().cancel();
+    waiting.settle(tl::unexpected(StreamError::cancelled));
+    waiting.resume();
+  }
+
   Delay timeout_;
   bool pending_ = false;
-  StreamResult<Chunk> result_ = tl::unexpected(StreamError::cancelled);
+  StreamResult<Value> result_ = tl::unexpected(StreamError::cancelled);
+};
+
+}  // namespace detail
+
+/// `co_await stream.read(…)`.
+class [[nodiscard]] ReadAwaiter final : public detail::StreamWait<ReadAwaiter, Chunk> {
+ public:
+  ReadAwaiter(StreamBackend* backend, Delay timeout) noexcept
+      : StreamWait(timeout), backend_(backend) {}
+  ~ReadAwaiter() { abandon_if_pending(); }
+
+  [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
+
+ private:
+  friend StreamWait;
+  [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void cancel() noexcept;
+  PINION_EXPORT void abandon() noexcept;
+
+  StreamBackend* backend_;
 };
 
 /// `co_await stream.write(…)`.
-class [[nodiscard]] WriteAwaiter final : public Wait {
+class [[nodiscard]] WriteAwaiter final : public detail::StreamWait<WriteAwaiter, void> {
  public:
   WriteAwaiter(StreamBackend* backend, Chunk& chunk, Delay timeout) noexcept
-      : Wait(&on_cancel), backend_(backend), chunk_(&chunk), timeout_(timeout) {}
+      : StreamWait(timeout), backend_(backend), chunk_(&chunk) {}
   WriteAwaiter(StreamBackend* backend, std::span<const std::byte> bytes, Delay timeout) noexcept
-      : Wait(&on_cancel), backend_(backend), bytes_(bytes), timeout_(timeout) {}
-  ~WriteAwaiter() {
-    if (pending_) abandon();
-  }
+      : StreamWait(timeout), backend_(backend), bytes_(bytes) {}
+  ~WriteAwaiter() { abandon_if_pending(); }
 
   [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
-  template <class Promise>
-  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = start();
-    const bool settled = !pending_;
-    begin(frame);
-    if (settled && waiting()) resume();
-  }
   [[nodiscard]] StreamResult<void> await_resume() noexcept {
     taken_.reset();
-    return result_;
+    return StreamWait::await_resume();
   }
 
   // For backends.
-  [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
   /// The buffer that bytes() lie in, if it is a received one. A backend may move it out.
   [[nodiscard]] Chunk& chunk() noexcept { return taken_; }
-  void settle(StreamResult<void> result) noexcept { result_ = result; }
-  void finish(StreamResult<void> result) noexcept {
-    pending_ = false;
-    result_ = result;
-    resume();
-  }
 
  private:
+  friend StreamWait;
   [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void cancel() noexcept;
   PINION_EXPORT void abandon() noexcept;
-  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   StreamBackend* backend_;
   Chunk* chunk_ = nullptr;
   Chunk taken_;
   std::span<const std::byte> bytes_;
-  Delay timeout_;
-  bool pending_ = false;
-  StreamResult<void> result_ = tl::unexpected(StreamError::cancelled);
 };
 
 class Stream {

@@ -9,9 +9,9 @@
 /// UBSan and a library built without go together.
 ///
 /// Ownership:  a backend belongs to its transport; one handle refers to it and says release() when
-/// it
-///             dies. A backend finishes every awaiter that it was given, once, or is told to
+///             it dies. A backend finishes every awaiter that it was given, once, or is told to
 ///             abandon it; it never touches an awaiter afterwards.
+/// Order:      start_…() settles its awaiter or accepts it; it never finishes it itself.
 /// Threading:  one lcore.
 /// Contract:   docs/stream.md.
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <coroutine>
 #include <cstdint>
 #include <utility>
 
@@ -17,8 +16,7 @@
 /// stack.
 ///
 /// Ownership:  a Listener is a handle; dropping it stops listening. Streams and listeners may
-/// outlive
-///             their transport: their operations then answer `closed`.
+///             outlive their transport: their operations then answer `closed`.
 /// Threading:  one transport per lcore, used on its loop's thread.
 /// Cost:       accepting and connecting allocate nothing once the pools are warm.
 /// Full:       at its limits a transport stops accepting until a connection ends; connect answers
@@ -65,41 +63,21 @@ struct TransportStats {
 };
 
 /// `co_await listener.accept()`.
-class [[nodiscard]] AcceptAwaiter final : public Wait {
+class [[nodiscard]] AcceptAwaiter final : public detail::StreamWait<AcceptAwaiter, Stream> {
  public:
-  explicit AcceptAwaiter(ListenerBackend* backend) noexcept : Wait(&on_cancel), backend_(backend) {}
-  ~AcceptAwaiter() {
-    if (pending_) abandon();
-  }
+  explicit AcceptAwaiter(ListenerBackend* backend) noexcept
+      : StreamWait(kNoTimeout), backend_(backend) {}
+  ~AcceptAwaiter() { abandon_if_pending(); }
 
   [[nodiscard]] PINION_EXPORT bool await_ready() noexcept;
-  template <class Promise>
-  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = start();
-    const bool settled = !pending_;
-    begin(frame);
-    if (settled && waiting()) resume();
-  }
-  [[nodiscard]] StreamResult<Stream> await_resume() noexcept { return std::move(result_); }
-
-  // For backends.
-  void settle(StreamResult<Stream> result) noexcept {
-    detail::replace_result(result_, std::move(result));
-  }
-  void finish(StreamResult<Stream> result) noexcept {
-    pending_ = false;
-    settle(std::move(result));
-    resume();
-  }
 
  private:
+  friend StreamWait;
   [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void cancel() noexcept;
   PINION_EXPORT void abandon() noexcept;
-  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   ListenerBackend* backend_;
-  bool pending_ = false;
-  StreamResult<Stream> result_ = tl::unexpected(StreamError::cancelled);
 };
 
 class Listener {
@@ -135,52 +113,31 @@ class Listener {
 };
 
 /// `co_await transport.connect(…)`.
-class [[nodiscard]] ConnectAwaiter final : public Wait {
+class [[nodiscard]] ConnectAwaiter final : public detail::StreamWait<ConnectAwaiter, Stream> {
  public:
   ConnectAwaiter(TransportBackend& backend, const Endpoint& peer, Delay timeout,
                  StreamOptions options) noexcept
-      : Wait(&on_cancel), backend_(backend), peer_(peer), timeout_(timeout), options_(options) {}
-  ~ConnectAwaiter() {
-    if (pending_) abandon();
-  }
+      : StreamWait(timeout), backend_(backend), peer_(peer), options_(options) {}
+  ~ConnectAwaiter() { abandon_if_pending(); }
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
-  template <class Promise>
-  void await_suspend(std::coroutine_handle<Promise> frame) noexcept {
-    pending_ = start();
-    const bool settled = !pending_;
-    begin(frame);
-    if (settled && waiting()) resume();
-  }
-  [[nodiscard]] StreamResult<Stream> await_resume() noexcept { return std::move(result_); }
 
   // For backends.
   [[nodiscard]] const Endpoint& peer() const noexcept { return peer_; }
-  [[nodiscard]] Delay timeout() const noexcept { return timeout_; }
   [[nodiscard]] const StreamOptions& options() const noexcept { return options_; }
   [[nodiscard]] void* operation() const noexcept { return operation_; }
   void set_operation(void* operation) noexcept { operation_ = operation; }
-  void settle(StreamResult<Stream> result) noexcept {
-    detail::replace_result(result_, std::move(result));
-  }
-  void finish(StreamResult<Stream> result) noexcept {
-    pending_ = false;
-    settle(std::move(result));
-    resume();
-  }
 
  private:
+  friend StreamWait;
   [[nodiscard]] PINION_EXPORT bool start() noexcept;
+  PINION_EXPORT void cancel() noexcept;
   PINION_EXPORT void abandon() noexcept;
-  PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   TransportBackend& backend_;
   Endpoint peer_;
-  Delay timeout_;
   StreamOptions options_;
   void* operation_ = nullptr;
-  bool pending_ = false;
-  StreamResult<Stream> result_ = tl::unexpected(StreamError::cancelled);
 };
 
 /// What KernelTransport and other transports have in common; made and destroyed as one of them.
