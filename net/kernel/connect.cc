@@ -22,7 +22,10 @@ bool KernelConnection::start_connect(ConnectAwaiter& connect) noexcept {
 
 /// The awaiter lends no memory to the kernel: it is told at once, the attempt ends behind its back.
 void KernelConnection::cancel_connect(StreamError reason) noexcept {
-  if (connect_ != nullptr) std::exchange(connect_, nullptr)->finish(tl::unexpected(reason));
+  if (connect_ != nullptr) {
+    core_.count_failure(reason);
+    std::exchange(connect_, nullptr)->finish(tl::unexpected(reason));
+  }
   if (stop_reason_) return;
   stop_reason_ = reason;
   core_.ring().cancel(send_operation_);
@@ -41,8 +44,12 @@ void KernelConnection::connected(std::int32_t result) noexcept {
     ++core_.counters().connected;
     return connect->finish(hand_out());
   }
-  phase_ = Phase::ended;
-  if (connect != nullptr) connect->finish(tl::unexpected(connect_error(-result)));
+  leave();
+  if (connect != nullptr) {
+    const StreamError why = connect_error(-result);
+    core_.count_failure(why);
+    connect->finish(tl::unexpected(why));
+  }
   if (result == 0) reset_socket(fd_);
   end_if_quiet();
 }

@@ -1,6 +1,6 @@
 #include "connection.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "kernel_core.h"
 #include "socket.h"
@@ -58,15 +58,8 @@ void KernelConnection::abort() noexcept {
 void KernelConnection::end(StreamError why) noexcept {
   if (phase_ == Phase::ended) return;
   if (phase_ == Phase::connecting) return cancel_connect(why);
-  phase_ = Phase::ended;
+  leave();
   fin_after_write_ = false;
-  if (List<KernelConnection, LingerTag>::linked(*this)) {
-    --core_.counters().closing;
-    List<KernelConnection, LingerTag>::erase(*this);
-  }
-  if (List<KernelConnection, StarvedTag>::linked(*this)) {
-    List<KernelConnection, StarvedTag>::erase(*this);
-  }
   if (why != StreamError::reset && why != StreamError::peer_timeout) {
     reset_socket(fd_);
     ++core_.counters().resets_sent;
@@ -85,13 +78,32 @@ void KernelConnection::finish_sending() noexcept {
   if (!fin_after_write_ && !write_failed_) send_fin(fd_);
 }
 
+/// The connection is over, and its place will be free when the kernel is done with it.
+void KernelConnection::leave() noexcept {
+  if (phase_ == Phase::lingering) --core_.counters().closing;
+  phase_ = Phase::ended;
+  core_.count_leaving();
+  if (in_line()) List<KernelConnection, StarvedTag>::erase(*this);
+  if (List<KernelConnection, LingerTag>::linked(*this)) {
+    List<KernelConnection, LingerTag>::erase(*this);
+  }
+  if (List<KernelConnection, HoldTag>::linked(*this)) {
+    List<KernelConnection, HoldTag>::erase(*this);
+  }
+}
+
+void KernelConnection::give_way() noexcept {
+  ++core_.counters().gave_way;
+  drop_unread();
+  end(StreamError::no_resources);
+}
+
 /// Sends FIN and waits for the peer's, discarding what still comes, so that it meets no closed
 /// socket and provokes no reset. May end the connection.
 void KernelConnection::linger() noexcept {
   phase_ = Phase::lingering;
   finish_sending();
   ++core_.counters().closing;
-  core_.lingering().push_back(*this);
   if (!fin_after_write_) return await_fin();
   core_.wheel().cancel(read_timer_);  // A write that goes on has its own timeout.
   want_receive();
@@ -99,22 +111,17 @@ void KernelConnection::linger() noexcept {
 
 /// Our FIN is out: the linger time begins. May end the connection.
 void KernelConnection::await_fin() noexcept {
-  if (peer_closed_ || core_.options().linger <= Delay{} || core_.room_wanted()) {
-    return stop_lingering();
-  }
+  if (peer_closed_ || core_.options().linger <= Delay{}) return stop_lingering();
   core_.wheel().extend(read_timer_, deadline_of(core_.options().linger));
   want_receive();
+  core_.lingering().push_back(*this);
+  core_.make_room(false);
 }
 
 void KernelConnection::stop_lingering() noexcept {
   if (phase_ != Phase::lingering) return;
   if (send_operation_.in_flight() != 0) return end(StreamError::closed);
-  phase_ = Phase::ended;
-  --core_.counters().closing;
-  List<KernelConnection, LingerTag>::erase(*this);
-  if (List<KernelConnection, StarvedTag>::linked(*this)) {
-    List<KernelConnection, StarvedTag>::erase(*this);
-  }
+  leave();
   if (receive_operation_.in_flight() != 0) core_.ring().cancel(receive_operation_);
   end_if_quiet();
 }
@@ -126,7 +133,7 @@ void KernelConnection::drain() noexcept {
 
 bool KernelConnection::has_unread() const noexcept {
   if (!unread_.empty()) return true;
-  return !read_end_ && !peer_closed_ && unread_bytes(fd_) != 0;
+  return !read_end_ && !peer_closed_ && anything_arrived();
 }
 
 bool KernelConnection::busy() const noexcept {
@@ -141,30 +148,10 @@ void KernelConnection::end_if_quiet() noexcept {
   if (!handle_) core_.free(*this);
 }
 
-void KernelConnection::count_failure(StreamError error) noexcept {
-  TransportStats& counters = core_.counters();
-  switch (error) {
-    case StreamError::read_timeout:
-      ++counters.read_timeouts;
-      break;
-    case StreamError::write_timeout:
-      ++counters.write_timeouts;
-      break;
-    case StreamError::deadline_exceeded:
-      ++counters.deadlines_exceeded;
-      break;
-    case StreamError::keepalive_timeout:
-      ++counters.keepalive_timeouts;
-      break;
-    case StreamError::reset:
-      ++counters.resets_received;
-      break;
-    case StreamError::io_error:
-      ++counters.io_errors;
-      break;
-    default:
-      break;
-  }
+/// The earlier of an operation's own deadline and the exchange's; at equality its own.
+KernelConnection::Due KernelConnection::earlier(Instant own, StreamError timeout) const noexcept {
+  if (own <= exchange_deadline_) return {own, timeout};
+  return {exchange_deadline_, StreamError::deadline_exceeded};
 }
 
 Instant KernelConnection::deadline_of(Delay timeout) noexcept {
@@ -175,10 +162,10 @@ void KernelConnection::set_deadline(Instant deadline) noexcept {
   if (phase_ != Phase::open && phase_ != Phase::lingering) return;
   exchange_deadline_ = deadline;
   if (read_ != nullptr) {
-    core_.wheel().extend(read_timer_, std::min(read_deadline_, exchange_deadline_));
+    core_.wheel().extend(read_timer_, read_due().at);
   }
   if (write_ != nullptr) {
-    core_.wheel().extend(write_timer_, std::min(write_deadline_, exchange_deadline_));
+    core_.wheel().extend(write_timer_, write_due().at);
   }
 }
 

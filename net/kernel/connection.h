@@ -33,12 +33,14 @@ class KernelCore;
 struct AllTag;
 struct StarvedTag;
 struct LingerTag;
+struct HoldTag;
 struct WaitingTag;
 
 class KernelConnection final : public StreamBackend,
                                public TaggedListNode<AllTag>,
                                public TaggedListNode<StarvedTag>,
                                public TaggedListNode<LingerTag>,
+                               public TaggedListNode<HoldTag>,
                                public TaggedListNode<WaitingTag> {
  public:
   KernelConnection(KernelCore& core, int fd) noexcept;
@@ -76,6 +78,13 @@ class KernelConnection final : public StreamBackend,
   /// Ends the wait for the peer's FIN. May end the connection.
   void stop_lingering() noexcept;
 
+  /// Since when it has held scarce receive buffers.
+  [[nodiscard]] Instant holding_since() const noexcept { return holding_since_; }
+  void hold_since(Instant when) noexcept { holding_since_ = when; }
+
+  /// Resets, so that others get the receive buffers that it holds. May end the connection.
+  void give_way() noexcept;
+
   /// The lcore drains: answers a read that has nothing to wait for.
   void drain() noexcept;
 
@@ -96,6 +105,15 @@ class KernelConnection final : public StreamBackend,
     KernelConnection& connection;
   };
 
+  /// When an operation ends that has waited in vain, and for what.
+  struct Due {
+    Instant at;
+    StreamError why;
+  };
+  [[nodiscard]] Due read_due() const noexcept;
+  [[nodiscard]] Due write_due() const noexcept;
+  [[nodiscard]] Due earlier(Instant own, StreamError timeout) const noexcept;
+
   // Receiving (receive.cc).
   static void on_received(Completion& completion, std::int32_t result,
                           std::uint32_t flags) noexcept;
@@ -104,11 +122,14 @@ class KernelConnection final : public StreamBackend,
   void receive_ended(std::int32_t result) noexcept;
   void want_receive() noexcept;
   void stop_receive() noexcept;
-  [[nodiscard]] bool nothing_arrived() const noexcept;
+  [[nodiscard]] bool in_line() const noexcept;
+  [[nodiscard]] bool anything_arrived() const noexcept;
   void end_read(StreamError why) noexcept;
   void settle_read_ending() noexcept;
   void finish_read(StreamResult<Chunk> result) noexcept;
   void drop_unread() noexcept;
+  void hold_if_scarce(bool in_ring) noexcept;
+  void stop_holding() noexcept;
   static void on_read_timer(TimerEntry& entry);
   void read_timer_fired() noexcept;
 
@@ -116,10 +137,12 @@ class KernelConnection final : public StreamBackend,
   static void on_sent(Completion& completion, std::int32_t result, std::uint32_t flags) noexcept;
   void sent(std::int32_t result) noexcept;
   void submit_send() noexcept;
+  void count_sent(std::size_t count) noexcept;
+  [[nodiscard]] int send_what_fits() noexcept;
+  [[nodiscard]] StreamResult<void> write_outcome(std::optional<StreamError> stopped,
+                                                 int errno_value) noexcept;
   void settle_write(StreamResult<void> result) noexcept;
   void stop_write(StreamError reason) noexcept;
-  StreamResult<void> send_now(std::span<const std::byte> bytes, StreamError late) noexcept;
-  void write_failed(StreamError reason) noexcept;
   static void on_write_timer(TimerEntry& entry);
   void write_timer_fired() noexcept;
 
@@ -139,8 +162,8 @@ class KernelConnection final : public StreamBackend,
   void finish_sending() noexcept;
   void linger() noexcept;
   void await_fin() noexcept;
+  void leave() noexcept;
   void end_if_quiet() noexcept;
-  void count_failure(StreamError error) noexcept;
   [[nodiscard]] Instant deadline_of(Delay timeout) noexcept;
 
   KernelCore& core_;
@@ -174,6 +197,7 @@ class KernelConnection final : public StreamBackend,
   Instant read_deadline_ = kNever;
   Instant write_deadline_ = kNever;
   Instant exchange_deadline_ = kNever;
+  Instant holding_since_{};
   Instant first_probe_{};
   Delay keepalive_idle_ = kNoTimeout;
   Delay keepalive_interval_ = kNoTimeout;

@@ -25,6 +25,7 @@ constexpr Delay kSlack = milliseconds{-500};
 
 void KernelConnection::set_keepalive(const Keepalive& keepalive) noexcept {
   if (phase_ != Phase::open) return;
+  if (keepalive_idle_ != kNoTimeout) stop_keepalive_probes(fd_);
   probes_sent_ = 0;
   probes_limit_ = static_cast<std::uint8_t>(std::clamp(keepalive.probes, 1, 127));
   keepalive_interval_ = std::max(keepalive.interval, kLeastInterval);
@@ -59,7 +60,7 @@ void KernelConnection::keepalive_timer_fired() noexcept {
     return;
   }
   if (probes_sent_ >= probes_limit_) {
-    count_failure(StreamError::keepalive_timeout);
+    core_.count_failure(StreamError::keepalive_timeout);
     return end(StreamError::keepalive_timeout);
   }
   if (probes_sent_ == 0) first_probe_ = now;

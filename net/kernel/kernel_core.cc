@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include <fmt/format.h>
@@ -18,6 +20,10 @@ namespace {
 /// Descriptors for what isn't a connection: rings, listeners, logs, files.
 constexpr std::size_t kOtherDescriptors = 32;
 
+/// How long a connection may hold scarce receive buffers, and how many give way in a row.
+constexpr Delay kPatience = std::chrono::milliseconds{100};
+constexpr int kReliefBatch = 64;
+
 std::size_t descriptor_limit() noexcept {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
@@ -28,13 +34,14 @@ std::size_t descriptor_limit() noexcept {
 
 Result<> check_descriptor_limit(std::size_t connections) {
   const std::size_t limit = descriptor_limit();
-  const std::size_t needed = connections + kOtherDescriptors;
-  if (needed <= limit) return {};
+  const std::size_t most = limit > kOtherDescriptors ? limit - kOtherDescriptors : 0;
+  if (connections <= most) return {};
+  const std::size_t needed =
+      std::min(connections, SIZE_MAX - kOtherDescriptors) + kOtherDescriptors;
   return fail(ErrorCode::resource_exhausted,
               fmt::format("{} connections need {} descriptors, and this process may open {}",
                           connections, needed, limit),
-              fmt::format("`ulimit -n {}`, or at most {} connections", needed,
-                          limit > kOtherDescriptors ? limit - kOtherDescriptors : 0));
+              fmt::format("`ulimit -n {}`, or at most {} connections", needed, most));
 }
 
 namespace detail {
@@ -43,7 +50,8 @@ KernelCore::KernelCore(Loop& loop, const KernelOptions& options) noexcept
     : loop_(&loop),
       options_(options),
       connections_(options.max_connections + kMaxPending),
-      drain_timer_(*this) {}
+      drain_timer_(*this),
+      relief_timer_(*this) {}
 
 Result<KernelCore*> KernelCore::create(Loop& loop, const KernelOptions& wanted) {
   KernelOptions options = wanted;
@@ -56,7 +64,9 @@ Result<KernelCore*> KernelCore::create(Loop& loop, const KernelOptions& wanted) 
   options.buffers_per_connection = std::max(options.buffers_per_connection, 1U);
   std::unique_ptr<KernelCore, void (*)(KernelCore*)> core(
       new KernelCore(loop, options), [](KernelCore* unused) { delete unused; });
-  auto pool = ReceivePool::create({options.buffer_count, options.buffer_size}, *core);
+  const std::uint32_t spare =
+      options.spare_count != 0 ? options.spare_count : options.buffer_count / 4;
+  auto pool = ReceivePool::create({options.buffer_count, options.buffer_size, spare}, *core);
   if (!pool) return tl::unexpected(pool.error());
   core->pool_ = std::move(*pool);
   if (const auto attached = core->pool_->attach(loop.ring().raw()); !attached) {
@@ -72,6 +82,46 @@ TransportStats KernelCore::stats() const noexcept {
   stats.buffers_free = pool_->free();
   stats.buffers_lowest = pool_->lowest_free();
   return stats;
+}
+
+void KernelCore::count_failure(StreamError error) noexcept {
+  switch (error) {
+    case StreamError::peer_timeout:
+      ++counters_.peer_timeouts;
+      break;
+    case StreamError::refused:
+      ++counters_.connects_refused;
+      break;
+    case StreamError::unreachable:
+      ++counters_.connects_unreachable;
+      break;
+    case StreamError::connect_timeout:
+      ++counters_.connect_timeouts;
+      break;
+    case StreamError::no_resources:
+      ++counters_.out_of_resources;
+      break;
+    case StreamError::read_timeout:
+      ++counters_.read_timeouts;
+      break;
+    case StreamError::write_timeout:
+      ++counters_.write_timeouts;
+      break;
+    case StreamError::deadline_exceeded:
+      ++counters_.deadlines_exceeded;
+      break;
+    case StreamError::keepalive_timeout:
+      ++counters_.keepalive_timeouts;
+      break;
+    case StreamError::reset:
+      ++counters_.resets_received;
+      break;
+    case StreamError::io_error:
+      ++counters_.io_errors;
+      break;
+    default:
+      break;
+  }
 }
 
 KernelConnection* KernelCore::adopt(int fd) noexcept {
@@ -91,16 +141,43 @@ void KernelCore::free(KernelConnection& connection) noexcept {
 void KernelCore::close_descriptor(int fd) noexcept {
   ::close(fd);
   --sockets_;
+  --leaving_;
   for (KernelListener& listener : listeners_) listener.room_appeared();
 }
 
-bool KernelCore::room_wanted() const noexcept {
-  return std::any_of(listeners_.begin(), listeners_.end(),
-                     [](const KernelListener& listener) { return listener.wants_room(); });
+void KernelCore::make_room(bool for_caller) noexcept {
+  const auto wanted = [&] {
+    const auto listeners =
+        std::count_if(listeners_.begin(), listeners_.end(),
+                      [](const KernelListener& listener) { return listener.wants_room(); });
+    return static_cast<std::size_t>(listeners) + (for_caller && !may_open() ? 1 : 0);
+  };
+  while (!lingering_.empty() && leaving_ < wanted()) lingering_.front().stop_lingering();
 }
 
-void KernelCore::shed_lingering() noexcept {
-  if (!lingering_.empty()) lingering_.front().stop_lingering();
+void KernelCore::hold(KernelConnection& connection) noexcept {
+  if (List<KernelConnection, HoldTag>::linked(connection)) return;
+  connection.hold_since(loop_->now());
+  holders_.push_back(connection);
+  if (!relief_timer_.armed()) {
+    wheel().arm(relief_timer_, saturating_add(connection.holding_since(), kPatience));
+  }
+}
+
+void KernelCore::ReliefTimer::fire(TimerEntry& entry) {
+  static_cast<ReliefTimer&>(entry).core.relieve();
+}
+
+/// Whoever has held scarce buffers for too long gives way, as long as they are scarce.
+void KernelCore::relieve() noexcept {
+  const Instant now = loop_->now();
+  for (int i = 0; i < kReliefBatch && !holders_.empty(); ++i) {
+    const Instant due = saturating_add(holders_.front().holding_since(), kPatience);
+    if (due > now) return wheel().arm(relief_timer_, due);
+    KernelConnection* const oldest = holders_.pop_front();
+    if (pool_->low()) oldest->give_way();
+  }
+  if (!holders_.empty()) wheel().arm(relief_timer_, now);
 }
 
 void KernelCore::starve(KernelConnection& connection) noexcept {
@@ -145,16 +222,15 @@ void KernelCore::free(KernelListener& listener) noexcept {
 }
 
 bool KernelCore::start_connect(ConnectAwaiter& connect) noexcept {
-  const auto refuse = [&connect](StreamError why) {
+  const auto refuse = [&](StreamError why) {
+    count_failure(why);
     connect.settle(tl::unexpected(why));
     return false;
   };
   if (draining_) return refuse(StreamError::draining);
   if (connect.timeout() <= Delay{}) return refuse(StreamError::connect_timeout);
-  if (!may_open()) {
-    shed_lingering();
-    return refuse(StreamError::no_resources);
-  }
+  if (!may_open()) make_room(true);
+  if (!may_open()) return refuse(StreamError::no_resources);
   const int fd = open_connector(connect.peer(), connect.options());
   if (fd < 0) return refuse(connect_error(-fd));
   KernelConnection* const connection = adopt(fd);
@@ -175,7 +251,8 @@ void KernelCore::abandon_connect(ConnectAwaiter& connect) noexcept {
 
 void KernelCore::withdraw(Completion& operation) noexcept {
   if (operation.in_flight() == 0) return;
-  ring().submit();
+  const bool handed_over = ring().flush();
+  PINION_ASSERT(handed_over);  // What is still queued would be read from memory that is gone.
   io_uring_sync_cancel_reg request{};
   request.addr = reinterpret_cast<std::uintptr_t>(&operation);
   request.fd = -1;
@@ -211,6 +288,7 @@ void KernelCore::shut_down() noexcept {
   for (auto at = listeners_.begin(); at != listeners_.end();) (*at++).stop(StreamError::closed);
   for (auto at = all_.begin(); at != all_.end();) (*at++).end(StreamError::closed);
   wheel().cancel(drain_timer_);
+  wheel().cancel(relief_timer_);
   pool_->detach(ring().raw());
   alive_ = false;
   end_if_unused();

@@ -39,6 +39,7 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   [[nodiscard]] const KernelOptions& options() const noexcept { return options_; }
   [[nodiscard]] ReceivePool& pool() noexcept { return *pool_; }
   [[nodiscard]] TransportStats& counters() noexcept { return counters_; }
+  void count_failure(StreamError error) noexcept;
   [[nodiscard]] TransportStats stats() const noexcept override;
 
   /// False once the transport is gone: the ring and the wheel must not be used any more.
@@ -56,19 +57,21 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   /// Sockets now, waiting and closing ones included.
   [[nodiscard]] std::size_t sockets() const noexcept { return sockets_; }
   [[nodiscard]] bool full() const noexcept { return sockets_ >= options_.max_connections; }
-  void count_pending(std::ptrdiff_t change) noexcept {
-    pending_ = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(pending_) + change);
-  }
+  void count_pending() noexcept { ++pending_; }
+  void uncount_pending() noexcept { --pending_; }
+  void count_leaving() noexcept { ++leaving_; }
   /// Whether one more connection may be handed out.
   [[nodiscard]] bool may_open() const noexcept {
     return sockets_ - pending_ < options_.max_connections;
   }
 
-  /// Whether a listener waits for a descriptor or a place.
-  [[nodiscard]] bool room_wanted() const noexcept;
+  /// Ends the closes that have waited longest for their peer: one for each listener that has a
+  /// client without a place, and for the caller that wants to open one, less the places that are
+  /// about to appear anyway.
+  void make_room(bool for_caller) noexcept;
 
-  /// Room is needed: ends the close that has waited longest for its peer.
-  void shed_lingering() noexcept;
+  /// While buffers are scarce: the connection has one that the kernel could receive into.
+  void hold(KernelConnection& connection) noexcept;
 
   /// Puts a connection that has something to receive in line for a buffer.
   void starve(KernelConnection& connection) noexcept;
@@ -101,6 +104,11 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
     static void fire(TimerEntry& entry);
     KernelCore& core;
   };
+  struct ReliefTimer : TimerEntry {
+    explicit ReliefTimer(KernelCore& owner) noexcept : TimerEntry(&fire), core(owner) {}
+    static void fire(TimerEntry& entry);
+    KernelCore& core;
+  };
 
   KernelCore(Loop& loop, const KernelOptions& options) noexcept;
   ~KernelCore() override = default;
@@ -108,6 +116,7 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   void on_buffer_free() noexcept override;
   void on_last_chunk_gone() noexcept override;
   void feed_starved() noexcept;
+  void relieve() noexcept;
   void end_if_unused() noexcept;
 
   Loop* loop_;
@@ -118,10 +127,13 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   List<KernelConnection, AllTag> all_;
   List<KernelConnection, StarvedTag> starved_;
   List<KernelConnection, LingerTag> lingering_;
+  List<KernelConnection, HoldTag> holders_;  ///< Of scarce buffers, since long ago first.
   List<KernelListener> listeners_;
   DrainTimer drain_timer_;
+  ReliefTimer relief_timer_;
   std::size_t sockets_ = 0;
-  std::size_t pending_ = 0;
+  std::size_t pending_ = 0;     ///< Sockets that wait for accept().
+  std::size_t leaving_ = 0;     ///< Sockets that are over and not closed yet.
   std::uint32_t resuming_ = 0;  ///< Receives that left the line and have no answer yet.
   bool alive_ = true;
   bool draining_ = false;

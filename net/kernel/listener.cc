@@ -1,6 +1,7 @@
 #include "listener.h"
 
 #include <liburing.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -38,7 +39,8 @@ bool KernelListener::accept_ready(AcceptAwaiter& accept) noexcept {
 
 bool KernelListener::start_accept(AcceptAwaiter& accept) noexcept {
   PINION_ASSERT(accept_ == nullptr);
-  want_accept();  // It may make room, and so bring what is waited for.
+  want_accept();
+  if (!waiting_.empty()) core_.make_room(true);
   if (!waiting_.empty() && core_.may_open()) {
     accept.settle(next_waiting().hand_out());
     return false;
@@ -75,7 +77,7 @@ void KernelListener::stop(StreamError why) noexcept {
 
 KernelConnection& KernelListener::next_waiting() noexcept {
   --waiting_count_;
-  core_.count_pending(-1);
+  core_.uncount_pending();
   return *waiting_.pop_front();
 }
 
@@ -90,23 +92,38 @@ void KernelListener::hand_over() noexcept {
   std::exchange(accept_, nullptr)->finish(next_waiting().hand_out());
 }
 
-/// Arms the multishot accept, unless there is no room for what it would bring.
+/// Arms the multishot accept, unless there is no room for what it would bring: then it waits for a
+/// client that somebody should make room for.
 void KernelListener::want_accept() noexcept {
-  if (end_ || paused_ || accept_operation_.in_flight() != 0) return;
-  if (waiting_count_ >= kMaxWaiting) return;
-  if (core_.full()) {
-    if (!at_limit_) ++core_.counters().accept_pauses;
-    at_limit_ = true;
-    return core_.shed_lingering();
-  }
-  at_limit_ = false;
+  if (end_ || accept_operation_.in_flight() != 0 || waiting_count_ >= kMaxWaiting) return;
+  if (paused_ || core_.full()) return watch();
+  at_limit_ = client_waits_ = false;
   io_uring_sqe& entry = core_.ring().get_sqe(accept_operation_);
   io_uring_prep_multishot_accept(&entry, fd_, nullptr, nullptr, SOCK_CLOEXEC);
+}
+
+void KernelListener::watch() noexcept {
+  if (!paused_ && !std::exchange(at_limit_, true)) ++core_.counters().accept_pauses;
+  if (client_waits_) return;
+  watching_ = true;
+  io_uring_sqe& entry = core_.ring().get_sqe(accept_operation_);
+  io_uring_prep_poll_add(&entry, fd_, POLLIN);
+}
+
+/// May end the listener.
+void KernelListener::watched(std::int32_t result) noexcept {
+  watching_ = false;
+  if (end_) return end_if_quiet();
+  if (result <= 0) return;  // Whoever quiesces the ring ended it.
+  client_waits_ = true;
+  want_accept();
+  core_.make_room(false);
 }
 
 void KernelListener::on_accepted(Completion& completion, std::int32_t result,
                                  std::uint32_t flags) noexcept {
   KernelListener& listener = static_cast<Operation&>(completion).listener;
+  if (listener.watching_) return listener.watched(result);
   listener.accepted(result, (flags & IORING_CQE_F_MORE) != 0);
 }
 
@@ -115,7 +132,7 @@ void KernelListener::accepted(std::int32_t result, bool more) noexcept {
   if (result >= 0) take_socket(result);
   if (more) {
     const bool enough = core_.full() || waiting_count_ >= kMaxWaiting;
-    if (!enough || stopping_) return;
+    if (!enough) return;
     stopping_ = true;
     return core_.ring().cancel(accept_operation_);
   }
@@ -134,15 +151,16 @@ void KernelListener::take_socket(int fd) noexcept {
   }
   ++core_.counters().accepted;
   ++waiting_count_;
-  core_.count_pending(1);
+  core_.count_pending();
   waiting_.push_back(*connection);
   hand_over();
+  if (wants_room()) core_.make_room(false);
 }
 
 /// Accepting again at once without a descriptor would fail at once, for ever.
 void KernelListener::accept_failed(int errno_value) noexcept {
   const bool the_peers_fault =
-      errno_value == ECONNABORTED || errno_value == EPROTO || errno_value == EINTR;
+      errno_value == ECONNABORTED || errno_value == EPROTO || is_transient(errno_value);
   if (the_peers_fault) return want_accept();
   // Some kernels (6.1) end it as cancelled when the completion queue is full; and so does whoever
   // quiesces the ring.
@@ -152,7 +170,7 @@ void KernelListener::accept_failed(int errno_value) noexcept {
   ++core_.counters().accept_pauses;
   Loop& loop = core_.loop();
   loop.wheel().extend(retry_timer_, saturating_add(loop.now(), core_.options().accept_retry));
-  core_.shed_lingering();
+  if (errno_value != ECANCELED) want_accept();
 }
 
 void KernelListener::on_retry(TimerEntry& entry) {

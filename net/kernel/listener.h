@@ -17,7 +17,8 @@
 /// Threading:  the loop's.
 /// Full:       beyond kMaxWaiting connections that nobody accepts, at max_connections and without
 ///             descriptors it stops accepting; the kernel's backlog fills. It goes on when accept()
-///             is called, when a descriptor is freed, or after KernelOptions::accept_retry.
+///             is called, when a descriptor is freed, or after KernelOptions::accept_retry. At a
+///             limit it only looks whether a client comes, for whom a place would have to be made.
 
 namespace pinion::detail {
 
@@ -41,8 +42,10 @@ class KernelListener final : public ListenerBackend, public ListNode {
   /// A descriptor or a place for a connection is free again.
   void room_appeared() noexcept;
 
-  /// Whether it would accept but for the lack of a descriptor or a place.
-  [[nodiscard]] bool wants_room() const noexcept { return !end_ && (paused_ || at_limit_); }
+  /// Whether a client is there and would be served but for the lack of a descriptor or a place.
+  [[nodiscard]] bool wants_room() const noexcept {
+    return !end_ && (client_waits_ || (accept_ != nullptr && !waiting_.empty()));
+  }
 
   /// Stops listening; accept answers `why`. May end the listener.
   void stop(StreamError why) noexcept;
@@ -67,6 +70,8 @@ class KernelListener final : public ListenerBackend, public ListNode {
   [[nodiscard]] KernelConnection& next_waiting() noexcept;
   void hand_over() noexcept;
   void want_accept() noexcept;
+  void watch() noexcept;
+  void watched(std::int32_t result) noexcept;
   void end_if_quiet() noexcept;
 
   KernelCore& core_;
@@ -74,9 +79,11 @@ class KernelListener final : public ListenerBackend, public ListNode {
   Endpoint endpoint_;
   bool shared_;
   bool handle_ = true;
-  bool paused_ = false;    ///< Out of descriptors.
-  bool at_limit_ = false;  ///< The limit was counted.
-  bool stopping_ = false;  ///< The armed accept is being cancelled.
+  bool paused_ = false;        ///< Out of descriptors.
+  bool at_limit_ = false;      ///< The limit was counted.
+  bool stopping_ = false;      ///< The armed accept is being cancelled.
+  bool watching_ = false;      ///< What is armed doesn't accept, it waits for a client to come.
+  bool client_waits_ = false;  ///< One came for whom there was no room.
   std::optional<StreamError> end_;
   AcceptAwaiter* accept_ = nullptr;
   Operation accept_operation_;

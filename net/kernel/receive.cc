@@ -20,37 +20,50 @@ constexpr std::uint8_t kCalmAfter = 16;
 
 }  // namespace
 
+KernelConnection::Due KernelConnection::read_due() const noexcept {
+  return earlier(read_deadline_, StreamError::read_timeout);
+}
+
 bool KernelConnection::read_ready(ReadAwaiter& read) noexcept {
   PINION_ASSERT(read_ == nullptr);
   ReceivePool& pool = core_.pool();
   if (!unread_.empty()) {
     read.settle(pool.chunk(unread_.pop(pool)));
+    stop_holding();
     want_receive();
     return true;
   }
-  if (!read_end_ && core_.draining() && nothing_arrived()) read_end_ = StreamError::draining;
+  if (!read_end_ && core_.draining() && !anything_arrived()) read_end_ = StreamError::draining;
   if (!read_end_) return false;
   read.settle(tl::unexpected(*read_end_));
   return true;
 }
 
+/// A read without time gets what has arrived, and so does each read while the lcore drains.
 bool KernelConnection::start_read(ReadAwaiter& read) noexcept {
   PINION_ASSERT(read_ == nullptr);
   const Instant now = core_.loop().fresh_now();
   read_deadline_ = saturating_add(now, read.timeout());
-  const Instant deadline = std::min(read_deadline_, exchange_deadline_);
-  want_receive();
-  if (deadline <= now) {
-    const bool timeout = read_deadline_ <= exchange_deadline_;
-    const StreamError why = timeout ? StreamError::read_timeout : StreamError::deadline_exceeded;
-    count_failure(why);
-    read.settle(tl::unexpected(why));
+  const Due due = read_due();
+  const bool late = due.at <= now;
+  if (late && (in_line() || !anything_arrived())) {
+    want_receive();
+    core_.count_failure(due.why);
+    read.settle(tl::unexpected(due.why));
     return false;
   }
   read_ = &read;
-  if (deadline != kNever) core_.wheel().extend(read_timer_, deadline);
-  // It may be the last: an armed receive, which may have taken bytes, says whether there are more.
-  if (core_.draining() && receive_operation_.in_flight() != 0) end_read(StreamError::draining);
+  if (core_.draining()) {
+    read_ending_ = StreamError::draining;
+  } else if (late) {
+    read_ending_ = due.why;
+  }
+  if (due.at != kNever) core_.wheel().extend(read_timer_, due.at);
+  if (read_ending_ && receive_operation_.in_flight() != 0) {
+    stop_receive();
+  } else {
+    want_receive();
+  }
   return true;
 }
 
@@ -65,10 +78,15 @@ void KernelConnection::abandon_read(ReadAwaiter& read) noexcept {
   read_ending_.reset();
 }
 
-/// Whether every byte that came was handed on: neither the socket nor a completion on its way has
-/// any.
-bool KernelConnection::nothing_arrived() const noexcept {
-  return receive_operation_.in_flight() == 0 && unread_bytes(fd_) == 0;
+bool KernelConnection::in_line() const noexcept {
+  return List<KernelConnection, StarvedTag>::linked(*this);
+}
+
+/// Whether bytes came that were not handed on: they lie in the socket, or an armed receive took
+/// them and nobody has looked at its completion.
+bool KernelConnection::anything_arrived() const noexcept {
+  if (unread_bytes(fd_) != 0) return true;
+  return receive_operation_.in_flight() != 0 && received_bytes(fd_) != stats_.bytes_in;
 }
 
 /// Ends the read that waits for a reason that bytes go before: a timeout, a drain. An armed receive
@@ -83,11 +101,11 @@ void KernelConnection::end_read(StreamError why) noexcept {
 
 /// No receive is armed: what has come was handed on, or is in the socket.
 void KernelConnection::settle_read_ending() noexcept {
-  const bool in_line = List<KernelConnection, StarvedTag>::linked(*this);
   const StreamError why = *read_ending_;
-  if (unread_bytes(fd_) != 0 && (!in_line || why == StreamError::draining)) return want_receive();
+  const bool may_come = !in_line() || why == StreamError::draining;
+  if (may_come && unread_bytes(fd_) != 0) return want_receive();
   if (why == StreamError::draining) read_end_ = why;
-  count_failure(why);
+  core_.count_failure(why);
   finish_read(tl::unexpected(why));
 }
 
@@ -104,19 +122,33 @@ void KernelConnection::finish_read(StreamResult<Chunk> result) noexcept {
 void KernelConnection::drop_unread() noexcept {
   ReceivePool& pool = core_.pool();
   while (!unread_.empty()) pool.release_buffer(unread_.pop(pool));
+  stop_holding();
+}
+
+/// What stays in the ring's buffers while they are scarce, and for how long, is watched.
+void KernelConnection::hold_if_scarce(bool in_ring) noexcept {
+  if (in_ring && core_.pool().low()) core_.hold(*this);
+}
+
+void KernelConnection::stop_holding() noexcept {
+  using Holders = List<KernelConnection, HoldTag>;
+  if (!Holders::linked(*this) || !unread_.empty() || core_.pool().in_ring(sending_)) return;
+  Holders::erase(*this);
 }
 
 /// Arms the receive unless it is armed, there is nothing to receive for, or the reader is behind. A
 /// multishot receive takes all that the socket has: after it took more than its share, single
-/// receives follow until the reader keeps up.
+/// receives follow until the reader keeps up. While buffers are scarce there are only single ones,
+/// and only for a reader that waits.
 void KernelConnection::want_receive() noexcept {
-  if (receive_operation_.in_flight() != 0 || peer_closed_) return;
+  if (receive_operation_.in_flight() != 0 || peer_closed_ || in_line()) return;
   if (phase_ == Phase::open ? read_end_.has_value() : phase_ != Phase::lingering) return;
-  if (List<KernelConnection, StarvedTag>::linked(*this)) return;
   ReceivePool& pool = core_.pool();
+  const bool scarce = pool.low();
+  if (scarce && phase_ == Phase::open && read_ == nullptr) return;
   if (unread_.count() >= pool.share(core_.options().buffers_per_connection)) return;
   io_uring_sqe& entry = core_.ring().get_sqe(receive_operation_);
-  if (bulk_ == 0) {
+  if (bulk_ == 0 && !scarce) {
     io_uring_prep_recv_multishot(&entry, fd_, nullptr, 0, 0);
   } else {
     io_uring_prep_recv(&entry, fd_, nullptr, pool.size(), 0);
@@ -152,7 +184,8 @@ void KernelConnection::received(std::int32_t result, std::uint32_t flags) noexce
   if (std::exchange(resumed_, false)) core_.resumed();
   if ((flags & IORING_CQE_F_BUFFER) != 0) {
     const auto size = static_cast<std::uint32_t>(std::max(result, 0));
-    const std::uint32_t token = core_.pool().take(flags >> IORING_CQE_BUFFER_SHIFT, size);
+    const bool waits = read_ == nullptr && !read_end_;
+    const std::uint32_t token = core_.pool().take(flags >> IORING_CQE_BUFFER_SHIFT, size, waits);
     take_bytes(token, size, more);
   }
   if (!more) receive_ended(result);
@@ -170,6 +203,7 @@ void KernelConnection::take_bytes(std::uint32_t token, std::uint32_t size, bool 
     return finish_read(pool.chunk(token));
   }
   unread_.push(pool, token);
+  hold_if_scarce(pool.in_ring(token));
   if (!more || receive_stopped_) return;
   if (unread_.count() < pool.share(core_.options().buffers_per_connection)) return;
   bulk_ = kCalmAfter;
@@ -196,12 +230,12 @@ void KernelConnection::receive_ended(std::int32_t result) noexcept {
     ++core_.counters().receive_starved;
     core_.starve(*this);
     if (read_ending_ && receive_operation_.in_flight() == 0) settle_read_ending();
-  } else if (result > 0 || stopped || result == -EINTR || result == -EAGAIN) {
+  } else if (result > 0 || stopped || is_transient(-result)) {
     if (read_ending_) return settle_read_ending();
     want_receive();
   } else if (result != -ECANCELED) {  // Cancelled by others, who quiesce the ring: not again now.
     const StreamError why = stream_error(-result);
-    count_failure(why);
+    core_.count_failure(why);
     end(why);
   }
 }
@@ -214,14 +248,13 @@ void KernelConnection::on_read_timer(TimerEntry& entry) {
 void KernelConnection::read_timer_fired() noexcept {
   if (phase_ == Phase::lingering) return stop_lingering();
   if (read_ == nullptr) return;
-  const Instant deadline = std::min(read_deadline_, exchange_deadline_);
-  if (deadline > core_.loop().now()) {
-    if (deadline != kNever) core_.wheel().extend(read_timer_, deadline);
+  const Due due = read_due();
+  if (due.at > core_.loop().now()) {
+    if (due.at != kNever) core_.wheel().extend(read_timer_, due.at);
     return;
   }
-  if (read_ending_) return;
-  const bool timeout = read_deadline_ <= exchange_deadline_;
-  end_read(timeout ? StreamError::read_timeout : StreamError::deadline_exceeded);
+  // Of a read that ends already, the receive's last completion says how; in line there is none.
+  if (!read_ending_ || in_line()) end_read(due.why);
 }
 
 }  // namespace pinion::detail

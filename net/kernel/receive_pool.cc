@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <pinion/lib/bits.h>
@@ -32,6 +33,11 @@ Result<std::unique_ptr<ReceivePool>> ReceivePool::create(ReceivePoolOptions opti
                 fmt::format("receive buffers of {} bytes: not from 64 to 1048576", options.size),
                 "buffer_size=4096");
   }
+  if (options.spare > 32768) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} spare buffers: more than 32768", options.spare),
+                "spare_count=1024");
+  }
   std::unique_ptr<ReceivePool> pool(new ReceivePool(options, observer));
   if (const Result<> mapped = pool->map_memory(); !mapped) return tl::unexpected(mapped.error());
   return pool;
@@ -39,27 +45,34 @@ Result<std::unique_ptr<ReceivePool>> ReceivePool::create(ReceivePoolOptions opti
 
 Result<> ReceivePool::map_memory() {
   ring_bytes_ = options_.count * sizeof(io_uring_buf);
-  memory_bytes_ = std::size_t{options_.count} * (options_.size + kSpareSize);
+  memory_bytes_ = std::size_t{options_.count} * (options_.size + kSmallSize) +
+                  std::size_t{options_.spare} * options_.size;
   std::byte* ring = map_pages(ring_bytes_);
   memory_ = map_pages(memory_bytes_);
   if (ring == nullptr || memory_ == nullptr) {
     if (ring != nullptr) munmap(ring, ring_bytes_);
-    return fail(
-        ErrorCode::resource_exhausted,
-        fmt::format("no memory for {} receive buffers of {} bytes", options_.count, options_.size),
-        "lower buffer_count or buffer_size");
+    return fail(ErrorCode::resource_exhausted,
+                fmt::format("no memory for {} receive buffers of {} bytes",
+                            options_.count + options_.spare, options_.size),
+                "lower buffer_count, spare_count or buffer_size");
   }
   ring_ = reinterpret_cast<io_uring_buf_ring*>(ring);
-  received_ = std::make_unique<Received[]>(std::size_t{options_.count} * 2);
-  std::byte* spare = memory_ + std::size_t{options_.count} * options_.size;
-  for (std::uint32_t i = 0; i < options_.count; ++i) {
-    received_[i].data = ring_buffer(i);
-    const std::uint32_t token = options_.count + i;
-    received_[token].data = spare + std::size_t{i} * kSpareSize;
-    received_[token].next = free_spare_;
-    free_spare_ = token;
-  }
+  received_ = std::make_unique<Received[]>(std::size_t{options_.count} * 2 + options_.spare);
+  for (std::uint32_t i = 0; i < options_.count; ++i) received_[i].data = ring_buffer(i);
+  std::byte* const small = memory_ + std::size_t{options_.count} * options_.size;
+  std::byte* const large = small + std::size_t{options_.count} * kSmallSize;
+  add_spares(small_, options_.count, options_.count, small, kSmallSize);
+  add_spares(large_, 2 * options_.count, options_.spare, large, options_.size);
   return {};
+}
+
+void ReceivePool::add_spares(Spares& spares, std::uint32_t token, std::uint32_t number,
+                             std::byte* memory, std::uint32_t size) noexcept {
+  spares.size = size;
+  for (std::uint32_t i = 0; i < number; ++i) {
+    received_[token + i].data = memory + std::size_t{i} * size;
+    received_[token + i].next = std::exchange(spares.first, token + i);
+  }
 }
 
 ReceivePool::~ReceivePool() {
@@ -102,36 +115,50 @@ void ReceivePool::offer(std::uint32_t index) noexcept {
   ++free_;
 }
 
-std::uint32_t ReceivePool::take(std::uint32_t buffer, std::uint32_t size) noexcept {
+std::uint32_t ReceivePool::take(std::uint32_t buffer, std::uint32_t size, bool wait) noexcept {
   PINION_ASSERT(buffer < options_.count);
   PINION_ASSERT(size <= options_.size);
   ++out_;
-  if (!attached_) {
-    received_[buffer].size = size;
-    return buffer;
-  }
+  received_[buffer].size = size;
+  if (!attached_) return buffer;
   --free_;
-  std::uint32_t token = buffer;
-  if (free_ < options_.count / 4 && size <= kSpareSize && free_spare_ != kNone) {
-    token = free_spare_;
-    free_spare_ = received_[token].next;
-    std::memcpy(received_[token].data, ring_buffer(buffer), size);
-    ++copied_;
-    offer(buffer);
-  }
+  std::uint32_t token = kNone;
+  if (low() && (wait || size <= kSmallSize)) token = copy_out({received_[buffer].data, size});
+  if (token != kNone) offer(buffer);
   if (free_ < lowest_free_) lowest_free_ = free_;
-  received_[token].size = size;
+  return token != kNone ? token : buffer;
+}
+
+/// The token of a spare buffer with these bytes, or kNone.
+std::uint32_t ReceivePool::copy_out(std::span<const std::byte> bytes) noexcept {
+  const bool fits = bytes.size() <= small_.size && small_.first != kNone;
+  Spares& spares = fits ? small_ : large_;
+  if (spares.first == kNone) return kNone;
+  const std::uint32_t token = spares.first;
+  Received& spare = received_[token];
+  spares.first = spare.next;
+  spare.size = static_cast<std::uint32_t>(bytes.size());
+  std::memcpy(spare.data, bytes.data(), bytes.size());
+  ++copied_;
   return token;
+}
+
+void ReceivePool::move_out(Chunk& chunk) noexcept {
+  if (!attached_ || !in_ring(chunk)) return;
+  const std::uint32_t token = copy_out(chunk.span());
+  if (token == kNone) return;
+  ++out_;
+  chunk = this->chunk(token);
 }
 
 void ReceivePool::release_buffer(std::uintptr_t token) noexcept {
   const auto index = static_cast<std::uint32_t>(token);
-  PINION_DCHECK(token < std::uintptr_t{options_.count} * 2);
+  PINION_DCHECK(token < std::uintptr_t{options_.count} * 2 + options_.spare);
   PINION_DCHECK(out_ != 0);
   --out_;
-  if (index >= options_.count) {
-    received_[index].next = free_spare_;
-    free_spare_ = index;
+  if (!in_ring(token)) {
+    Spares& spares = index < 2 * options_.count ? small_ : large_;
+    received_[index].next = std::exchange(spares.first, index);
   } else if (attached_) {
     offer(index);
     observer_.on_buffer_free();

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include <pinion/lib/result.h>
 #include <pinion/net/chunk.h>
 
-/// The receive buffers of one lcore: a provided-buffer ring that the kernel picks from, and small
-/// spare buffers into which payloads are copied when the ring runs low.
+/// The receive buffers of one lcore: a provided-buffer ring that the kernel picks from, and spare
+/// buffers, small and large, into which payloads are copied when the ring runs low.
 ///
 /// Ownership:  a buffer belongs to the kernel, or to whoever received it, until release_buffer().
 ///             The pool dies with its last user (KernelCore counts them), so chunks may outlive
@@ -32,12 +33,13 @@ struct Received {
 struct ReceivePoolOptions {
   std::uint32_t count = 4096;  ///< Power of two, 1 to 32768.
   std::uint32_t size = 4096;   ///< Bytes each.
+  std::uint32_t spare = 1024;  ///< Spare buffers of that size, beside `count` of kSmallSize.
 };
 
 class ReceivePool final : public BufferOwner {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  static constexpr std::uint32_t kSpareSize = 256;
+  static constexpr std::uint32_t kSmallSize = 256;
   static constexpr std::uint16_t kGroup = 1;
 
   /// Hears of every buffer that the kernel may use again.
@@ -63,8 +65,22 @@ class ReceivePool final : public BufferOwner {
   void detach(io_uring& ring) noexcept;
 
   /// Takes over the buffer that the kernel filled with `size` bytes and returns its token. Below
-  /// low water a small payload moves to a spare buffer, so that unread requests can't pin the ring.
-  [[nodiscard]] std::uint32_t take(std::uint32_t buffer, std::uint32_t size) noexcept;
+  /// low water a small payload moves to a spare buffer, and so does any that will `wait` for its
+  /// reader.
+  [[nodiscard]] std::uint32_t take(std::uint32_t buffer, std::uint32_t size, bool wait) noexcept;
+
+  /// Moves a chunk that will wait to be sent out of the ring, if it is there and a spare buffer is
+  /// left. Its bytes are elsewhere afterwards.
+  void move_out(Chunk& chunk) noexcept;
+
+  /// Whether a token or a chunk means one of the buffers that the kernel receives into.
+  [[nodiscard]] bool in_ring(std::uintptr_t token) const noexcept { return token < options_.count; }
+  [[nodiscard]] bool in_ring(const Chunk& chunk) const noexcept {
+    return chunk.owner() == this && in_ring(chunk.token());
+  }
+
+  /// Whether less than a quarter is free: from then on nothing that a peer does may keep a buffer.
+  [[nodiscard]] bool low() const noexcept { return free_ < low_water_; }
 
   void release_buffer(std::uintptr_t token) noexcept override;
 
@@ -89,22 +105,35 @@ class ReceivePool final : public BufferOwner {
 
  private:
   ReceivePool(ReceivePoolOptions options, Observer& observer) noexcept
-      : options_(options), observer_(observer) {}
+      : options_(options),
+        low_water_(options.count < 4 ? 1 : options.count / 4),
+        observer_(observer) {}
 
   [[nodiscard]] Result<> map_memory();
   [[nodiscard]] std::byte* ring_buffer(std::uint32_t index) const noexcept {
     return memory_ + std::size_t{index} * options_.size;
   }
+  /// One size of spare buffers; a list through Received::next of those that are free.
+  struct Spares {
+    std::uint32_t first = kNone;
+    std::uint32_t size = 0;
+  };
+
   void offer(std::uint32_t index) noexcept;
+  void add_spares(Spares& spares, std::uint32_t token, std::uint32_t number, std::byte* memory,
+                  std::uint32_t size) noexcept;
+  [[nodiscard]] std::uint32_t copy_out(std::span<const std::byte> bytes) noexcept;
 
   ReceivePoolOptions options_;
+  std::uint32_t low_water_;
   Observer& observer_;
   io_uring_buf_ring* ring_ = nullptr;
   std::byte* memory_ = nullptr;  ///< The ring's buffers, then the spare ones.
   std::size_t ring_bytes_ = 0;
   std::size_t memory_bytes_ = 0;
-  std::unique_ptr<Received[]> received_;  ///< By token: ring buffers, then spare ones.
-  std::uint32_t free_spare_ = kNone;      ///< Head of the list through Received::next.
+  std::unique_ptr<Received[]> received_;  ///< By token: ring buffers, small and large spare ones.
+  Spares small_;
+  Spares large_;
   std::uint32_t free_ = 0;
   std::uint32_t lowest_free_ = 0;
   std::uint32_t out_ = 0;  ///< Taken and not given back, spare ones included.

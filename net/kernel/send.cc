@@ -28,38 +28,71 @@ bool KernelConnection::write_ready(WriteAwaiter& write) noexcept {
   return true;
 }
 
+KernelConnection::Due KernelConnection::write_due() const noexcept {
+  const bool connecting = phase_ == Phase::connecting;
+  return earlier(write_deadline_,
+                 connecting ? StreamError::connect_timeout : StreamError::write_timeout);
+}
+
+/// A write without time sends what the socket takes at once. So does one from a receive buffer
+/// while these are scarce, and its rest waits in a spare buffer, if there is one.
 bool KernelConnection::start_write(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == nullptr);
   PINION_ASSERT(send_operation_.in_flight() == 0);
   const Instant now = core_.loop().fresh_now();
   write_deadline_ = saturating_add(now, write.timeout());
-  const Instant deadline = std::min(write_deadline_, exchange_deadline_);
-  if (deadline <= now) {
-    const bool timeout = write_deadline_ <= exchange_deadline_;
-    write.settle(send_now(write.bytes(),
-                          timeout ? StreamError::write_timeout : StreamError::deadline_exceeded));
-    return false;
+  const Due due = write_due();
+  ReceivePool& pool = core_.pool();
+  const bool scarce = pool.low() && pool.in_ring(write.chunk());
+  unsent_ = write.bytes();
+  if (due.at <= now || scarce) {
+    const int error = send_what_fits();
+    if (error != 0 || unsent_.empty() || due.at <= now) {
+      const auto stopped = error == 0 ? std::optional(due.why) : std::nullopt;
+      const StreamResult<void> outcome = write_outcome(stopped, error);
+      write.settle(outcome);
+      unsent_ = {};
+      if (!outcome && !stopped) end(outcome.error());
+      return false;
+    }
   }
   write_ = &write;
-  unsent_ = write.bytes();
   sending_ = std::move(write.chunk());
+  if (scarce) {
+    sending_.remove_prefix(sending_.size() - unsent_.size());
+    pool.move_out(sending_);
+    unsent_ = sending_.span();
+    hold_if_scarce(pool.in_ring(sending_));
+  }
   submit_send();
-  if (deadline != kNever) core_.wheel().extend(write_timer_, deadline);
+  if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);
   return true;
 }
 
-/// What the socket takes at once is all that a write without time may send.
-StreamResult<void> KernelConnection::send_now(std::span<const std::byte> bytes,
-                                              StreamError late) noexcept {
-  const std::int64_t sent = send_at_once(fd_, bytes);
-  if (sent > 0) {
-    stats_.bytes_out += static_cast<std::uint64_t>(sent);
-    core_.counters().bytes_out += static_cast<std::uint64_t>(sent);
-  }
-  if (sent == static_cast<std::int64_t>(bytes.size())) return {};
-  const bool full = sent >= 0 || sent == -EAGAIN;
-  const StreamError why = full ? late : stream_error(static_cast<int>(-sent));
-  write_failed(why);
+void KernelConnection::count_sent(std::size_t count) noexcept {
+  unsent_ = unsent_.subspan(count);
+  stats_.bytes_out += count;
+  core_.counters().bytes_out += count;
+}
+
+/// Sends what the socket takes without waiting; an errno when the connection is broken.
+int KernelConnection::send_what_fits() noexcept {
+  const std::int64_t sent = send_at_once(fd_, unsent_);
+  if (sent > 0) count_sent(static_cast<std::size_t>(sent));
+  const int error = sent < 0 ? static_cast<int>(-sent) : 0;
+  return is_transient(error) ? 0 : error;
+}
+
+/// What came of a write that is over. With something unsent it was stopped for a reason, or the
+/// connection is broken. Nothing may follow the part that was sent, not even FIN.
+StreamResult<void> KernelConnection::write_outcome(std::optional<StreamError> stopped,
+                                                   int errno_value) noexcept {
+  if (unsent_.empty()) return {};
+  const StreamError why = stopped ? *stopped : stream_error(errno_value);
+  write_failed_ = true;
+  if (!write_end_) write_end_ = why;
+  const bool late = why == StreamError::write_timeout || why == StreamError::deadline_exceeded;
+  if (late || !stopped) core_.count_failure(why);  // Who ended the connection counted that.
   return tl::unexpected(why);
 }
 
@@ -78,25 +111,13 @@ void KernelConnection::on_sent(Completion& completion, std::int32_t result,
 
 /// May end the connection.
 void KernelConnection::sent(std::int32_t result) noexcept {
-  if (result > 0) {
-    const auto count = static_cast<std::size_t>(result);
-    unsent_ = unsent_.subspan(count);
-    stats_.bytes_out += count;
-    core_.counters().bytes_out += count;
-    if (!unsent_.empty() && !stop_reason_) return submit_send();
-  }
-  if (unsent_.empty()) {
-    settle_write({});
-  } else {
-    const bool broken = !stop_reason_ && result <= 0;
-    const StreamError why = broken ? stream_error(-result) : *stop_reason_;
-    write_failed(why);
-    settle_write(tl::unexpected(why));
-    if (broken) {
-      count_failure(why);
-      return end(why);
-    }
-  }
+  if (result > 0) count_sent(static_cast<std::size_t>(result));
+  const std::optional<StreamError> stopped = stop_reason_;
+  const bool goes_on = result > 0 || is_transient(-result);
+  if (goes_on && !unsent_.empty() && !stopped) return submit_send();
+  const StreamResult<void> outcome = write_outcome(stopped, -result);
+  settle_write(outcome);
+  if (!outcome && !stopped) return end(outcome.error());
   if (phase_ == Phase::ended) return end_if_quiet();
   if (!fin_after_write_) return;
   finish_sending();
@@ -108,17 +129,9 @@ void KernelConnection::sent(std::int32_t result) noexcept {
 void KernelConnection::settle_write(StreamResult<void> result) noexcept {
   unsent_ = {};
   sending_.reset();
+  stop_holding();
   stop_reason_.reset();
   if (write_ != nullptr) std::exchange(write_, nullptr)->finish(result);
-}
-
-/// A part may have been sent: nothing may follow it, not even FIN.
-void KernelConnection::write_failed(StreamError reason) noexcept {
-  write_failed_ = true;
-  if (!write_end_) write_end_ = reason;
-  if (reason == StreamError::write_timeout || reason == StreamError::deadline_exceeded) {
-    count_failure(reason);
-  }
 }
 
 /// Takes the outstanding send back; its last completion settles the write.
@@ -148,14 +161,13 @@ void KernelConnection::on_write_timer(TimerEntry& entry) {
 /// May end the connection.
 void KernelConnection::write_timer_fired() noexcept {
   if (write_ == nullptr && connect_ == nullptr) return;
-  const Instant deadline = std::min(write_deadline_, exchange_deadline_);
-  if (deadline > core_.loop().now()) {
-    if (deadline != kNever) core_.wheel().extend(write_timer_, deadline);
+  const Due due = write_due();
+  if (due.at > core_.loop().now()) {
+    if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);
     return;
   }
-  if (connect_ != nullptr) return cancel_connect(StreamError::connect_timeout);
-  const bool timeout = write_deadline_ <= exchange_deadline_;
-  stop_write(timeout ? StreamError::write_timeout : StreamError::deadline_exceeded);
+  if (connect_ != nullptr) return cancel_connect(due.why);
+  stop_write(due.why);
 }
 
 }  // namespace pinion::detail

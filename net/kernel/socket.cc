@@ -1,6 +1,6 @@
 #include "socket.h"
 
-#include <netinet/tcp.h>
+#include <linux/tcp.h>  // Its tcp_info is longer than that of netinet/tcp.h.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -16,6 +16,12 @@ namespace {
 // The wheel decides when to probe: the kernel's own keepalive stays as far away as it can.
 constexpr int kKernelInterval = 32767;
 constexpr int kKernelProbes = 127;
+
+/// States of TCP after the peer's FIN, as the kernel numbers them (linux/tcp_states.h).
+constexpr int kTimeWait = 6;
+constexpr int kCloseWait = 8;
+constexpr int kLastAck = 9;
+constexpr int kClosing = 11;
 
 template <class Value>
 void set_option(int fd, int level, int name, Value value) noexcept {
@@ -105,6 +111,17 @@ std::size_t unread_bytes(int fd) noexcept {
   return static_cast<std::size_t>(std::max(bytes, 0));
 }
 
+std::uint64_t received_bytes(int fd) noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  // The kernel counts FIN, too (tcp_rcv_nxt_update).
+  const int state = info.tcpi_state;
+  const bool fin =
+      state == kTimeWait || state == kCloseWait || state == kLastAck || state == kClosing;
+  return info.tcpi_bytes_received - (fin ? 1 : 0);
+}
+
 std::int64_t send_at_once(int fd, std::span<const std::byte> bytes) noexcept {
   const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   return sent >= 0 ? sent : -errno;
@@ -124,6 +141,10 @@ void send_keepalive_probe(int fd) noexcept {
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 1);
 }
 
+void stop_keepalive_probes(int fd) noexcept {
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 0);
+}
+
 StreamError stream_error(int errno_value) noexcept {
   switch (errno_value) {
     case ECONNRESET:
@@ -132,12 +153,11 @@ StreamError stream_error(int errno_value) noexcept {
     case ECONNABORTED:
       return StreamError::reset;
     case ETIMEDOUT:
-      return StreamError::peer_timeout;
-    case EHOSTUNREACH:
+    case EHOSTUNREACH:  // As the kernel says that it gave up retransmitting, when ICMP told it why.
     case ENETUNREACH:
     case EHOSTDOWN:
     case ENETDOWN:
-      return StreamError::unreachable;
+      return StreamError::peer_timeout;
     case ENOBUFS:
     case ENOMEM:
       return StreamError::no_resources;
@@ -149,21 +169,33 @@ StreamError stream_error(int errno_value) noexcept {
 StreamError connect_error(int errno_value) noexcept {
   switch (errno_value) {
     case ECONNREFUSED:
+    case ECONNRESET:
       return StreamError::refused;
     case ETIMEDOUT:
       return StreamError::connect_timeout;
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case EAFNOSUPPORT:
     case EACCES:
     case EPERM:
     case EINVAL:
       return StreamError::unreachable;
     case EMFILE:
     case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
     case EADDRNOTAVAIL:
     case EAGAIN:
       return StreamError::no_resources;
     default:
-      return stream_error(errno_value);
+      return StreamError::io_error;
   }
+}
+
+bool is_transient(int errno_value) noexcept {
+  return errno_value == EINTR || errno_value == EAGAIN;
 }
 
 bool is_exhaustion(int errno_value) noexcept {

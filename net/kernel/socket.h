@@ -53,8 +53,12 @@ void send_fin(int fd) noexcept;
 /// Resets and closes a socket that no operation of the ring holds.
 void discard_socket(int fd) noexcept;
 
-/// Bytes that arrived and that nobody took yet.
+/// Bytes that lie in the socket.
 [[nodiscard]] std::size_t unread_bytes(int fd) noexcept;
+
+/// Bytes that have come from the peer so far, taken out of the socket or not. One more after both
+/// sides' FIN, when nothing can come any more.
+[[nodiscard]] std::uint64_t received_bytes(int fd) noexcept;
 
 /// Sends what the socket takes without waiting: a count, or a negative errno.
 [[nodiscard]] std::int64_t send_at_once(int fd, std::span<const std::byte> bytes) noexcept;
@@ -65,11 +69,17 @@ void discard_socket(int fd) noexcept;
 /// Makes the kernel send one keepalive probe; the peer has been silent for a second at least.
 void send_keepalive_probe(int fd) noexcept;
 
+/// No further ones.
+void stop_keepalive_probes(int fd) noexcept;
+
 /// What an errno of an established connection means.
 [[nodiscard]] StreamError stream_error(int errno_value) noexcept;
 
 /// What an errno of a connect means.
 [[nodiscard]] StreamError connect_error(int errno_value) noexcept;
+
+/// Whether an errno says to try again.
+[[nodiscard]] bool is_transient(int errno_value) noexcept;
 
 /// Whether an errno says that the process or the system has no descriptor or memory left.
 [[nodiscard]] bool is_exhaustion(int errno_value) noexcept;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -103,6 +104,138 @@ TEST(KernelEnding, AStalledLoopReadsWhatCameInTime) {
   std::this_thread::sleep_for(400ms);
   EXPECT_TRUE(world.loop().run_until([&] { return answers.size() == kMany; }, 20s));
   for (const std::string& answer : answers) EXPECT_EQ(answer, "ok");
+}
+
+// The bytes lie in the socket when the drain begins, and no receive is armed that would bring them.
+TEST(KernelEnding, ADrainingReadTakesWhatLiesInTheSocket) {
+  KernelWorld world({}, {.drain_timeout = 10s});
+  auto listener = world.transport().listen(world.any_port(), {});
+  ASSERT_TRUE(listener);
+  std::vector<StreamPair> pairs;
+  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  ASSERT_EQ(pairs.size(), 1U);
+  std::vector<std::string> endings;
+  const auto body = [&]() -> Task<> {
+    const auto written = co_await pairs[0].client.write(bytes_of("question"), 5s);
+    EXPECT_EQ(outcome(written), "ok");
+    world.loop().begin_drain();
+    for (int i = 0; i < 10; ++i) co_await yield();
+    for (int i = 0; i < 2; ++i) {
+      const auto chunk = co_await pairs[0].server.read(30s);
+      endings.push_back(outcome(chunk));
+    }
+  };
+  TaskHandle task = world.loop().spawn(body());
+  EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 5s));
+  EXPECT_EQ(endings, (std::vector<std::string>{"ok", "draining"}));
+  task.cancel();
+  world.loop().run_until([&] { return task.done(); }, 5s);
+}
+
+// As for a drain: what a completion holds has arrived, and is unread.
+TEST(KernelEnding, CloseResetsForWhatLiesInCompletions) {
+  KernelWorld world({}, {.completion_budget = 1});
+  auto listener = world.transport().listen(world.any_port(), {});
+  ASSERT_TRUE(listener);
+  std::vector<StreamPair> pairs;
+  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, kConnections, pairs));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  ASSERT_EQ(pairs.size(), kConnections);
+  const auto arm = [](Stream& stream) -> Task<> { (void)co_await stream.read(0s); };
+  std::vector<TaskHandle> arming;
+  for (StreamPair& pair : pairs) arming.push_back(world.loop().spawn(arm(pair.server)));
+  const auto armed = [&] {
+    return std::all_of(arming.begin(), arming.end(), [](const auto& task) { return task.done(); });
+  };
+  ASSERT_TRUE(world.loop().run_until(armed, 20s));
+  for (std::size_t i = 0; i < 4 * kConnections; ++i) world.loop().turn();
+
+  std::size_t sent = 0;
+  const auto ask = [&](Stream& stream) -> Task<> {
+    const auto written = co_await stream.write(bytes_of("unread"), 5s);
+    EXPECT_EQ(outcome(written), "ok");
+    ++sent;
+  };
+  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client));
+  // All were submitted in one turn, so all have arrived when the first is known to be sent.
+  ASSERT_TRUE(world.loop().run_until([&] { return sent > 0; }, 20s));
+  for (StreamPair& pair : pairs) pair.server.close();
+  std::vector<std::string> endings;
+  const auto wait = [&](Stream& stream) -> Task<> {
+    const auto read = co_await stream.read(5s);
+    endings.push_back(outcome(read));
+  };
+  for (StreamPair& pair : pairs) world.loop().spawn(wait(pair.client));
+  EXPECT_TRUE(world.loop().run_until([&] { return endings.size() == kConnections; }, 20s));
+  EXPECT_EQ(endings, std::vector<std::string>(kConnections, "reset"));
+}
+
+// A write that finds the connection broken ends it, however much time it had.
+TEST(KernelEnding, ABrokenConnectionEndsWritesWithoutTimeLikeOthers) {
+  for (const Delay timeout : {Delay(0s), Delay(5s)}) {
+    KernelWorld world;
+    auto listener = world.transport().listen(world.any_port(), {});
+    ASSERT_TRUE(listener);
+    std::vector<StreamPair> pairs;
+    TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
+    ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+    ASSERT_EQ(pairs.size(), 1U);
+    std::vector<std::string> outcomes;
+    const auto body = [&]() -> Task<> {
+      pairs[0].client.abort();
+      const auto written = co_await pairs[0].server.write(bytes_of("x"), timeout);
+      outcomes.push_back(outcome(written));
+      const auto read = co_await pairs[0].server.read(5s);
+      outcomes.push_back(outcome(read));
+      const auto again = co_await pairs[0].server.write(bytes_of("x"), timeout);
+      outcomes.push_back(outcome(again));
+    };
+    TaskHandle task = world.loop().spawn(body());
+    EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 10s));
+    EXPECT_EQ(outcomes, std::vector<std::string>(3, "reset"));
+    EXPECT_EQ(world.transport().stats().resets_received, 1U);
+    pairs.clear();
+    EXPECT_EQ(world.transport().stats().resets_sent, 1U) << "the client's";
+  }
+}
+
+// The peer gets no FIN after a fragment. Reading goes on, and close says that it failed.
+TEST(KernelEnding, AWriteThatFailsAfterShutdownPoisonsAsAnyOther) {
+  KernelWorld world;
+  auto listener = world.transport().listen(world.any_port(), {});
+  ASSERT_TRUE(listener);
+  std::vector<StreamPair> pairs;
+  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  ASSERT_EQ(pairs.size(), 1U);
+  const std::vector<std::byte> data(64'000'000);
+  std::string written;
+  std::string read;
+  std::string ending;
+  std::size_t size = 0;
+  const auto send = [&](Stream& stream) -> Task<> {
+    const auto result = co_await stream.write(data, 50ms);
+    written = outcome(result);
+  };
+  const auto body = [&]() -> Task<> {
+    TaskHandle sender = world.loop().spawn(send(pairs[0].server));
+    co_await yield();
+    co_await yield();
+    pairs[0].server.shutdown_write();
+    while (!sender.done()) co_await sleep_for(5ms);
+    const auto asked = co_await pairs[0].client.write(bytes_of("question"), 5s);
+    EXPECT_EQ(outcome(asked), "ok");
+    read = co_await read_text(pairs[0].server, 8);
+    pairs[0].server.close();
+    ending = std::string(to_string(co_await read_to_end(pairs[0].client, size)));
+  };
+  TaskHandle task = world.loop().spawn(body());
+  EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 20s));
+  EXPECT_EQ(written, "write_timeout");
+  EXPECT_EQ(read, "question");
+  EXPECT_EQ(ending, "reset");
+  EXPECT_LT(size, data.size());
 }
 
 class KernelEndingLinger : public testing::TestWithParam<std::chrono::milliseconds> {};

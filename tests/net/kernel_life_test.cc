@@ -1,3 +1,5 @@
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -138,14 +140,19 @@ TEST(KernelLife, PeersOfEveryKindMeetTheRightEnd) {
   EXPECT_EQ(silent.ending(), "eof");
 }
 
-// A half-closed peer that stays silent costs nothing, and neither does a reset one.
+// L19: peers that half-close and go silent, or reset, cost no CPU.
 TEST(KernelLife, L19SilentPeersCostNoCpu) {
   EchoThread server;
-  PlainSocket half = PlainSocket::connect_to(server.port());
-  half.half_close();
-  PlainSocket reset = PlainSocket::connect_to(server.port());
-  ASSERT_TRUE(reset.send("x"));
-  reset.reset();
+  std::vector<PlainSocket> peers;
+  for (int i = 0; i < 100; ++i) {
+    peers.push_back(PlainSocket::connect_to(server.port()));
+    ASSERT_TRUE(peers.back().send("x"));
+    if (i % 2 == 0) {
+      peers.back().half_close();
+    } else {
+      peers.back().reset();
+    }
+  }
   std::this_thread::sleep_for(100ms);
   const auto before = server.cpu_time();
   std::this_thread::sleep_for(500ms);
@@ -194,6 +201,40 @@ TEST(KernelLife, LingeringEndsByItself) {
     std::this_thread::sleep_for(5ms);
   }
   EXPECT_EQ(server.stats().open, 0U);
+}
+
+/// SO_KEEPALIVE of this process's socket with that local port.
+int keepalive_option(std::uint16_t local_port) {
+  for (int fd = 0; fd < 1024; ++fd) {
+    sockaddr_in address{};
+    socklen_t size = sizeof address;
+    if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    size = sizeof address;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) continue;
+    if (ntohs(address.sin_port) != local_port) continue;
+    int value = -1;
+    socklen_t length = sizeof value;
+    EXPECT_EQ(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, &length), 0);
+    return value;
+  }
+  return -1;
+}
+
+TEST(KernelLife, KeepaliveThatIsTurnedOffIsOffInTheKernelToo) {
+  KernelWorld world;
+  Stream client;
+  Stream server;
+  open_pair(world, client, server);
+  const auto body = [&]() -> Task<> {
+    client.set_keepalive({.idle = 1s, .interval = 10s, .probes = 3});
+    (void)co_await client.read(1200ms);
+    EXPECT_EQ(world.transport().stats().keepalive_probes, 1U);
+    EXPECT_EQ(keepalive_option(client.local().port), 1);
+    client.set_keepalive({});
+    EXPECT_EQ(keepalive_option(client.local().port), 0);
+  };
+  TaskHandle task = world.loop().spawn(body());
+  EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 10s));
 }
 
 /// One client that does something hostile or not; what comes back must be what went out.

@@ -14,6 +14,7 @@
 
 #include "echo_thread.h"
 #include "kernel_world.h"
+#include "plain_socket.h"
 
 // The kernel transport at its limits: buffers, completions, descriptors, connections.
 
@@ -62,6 +63,7 @@ std::uint64_t bytes_through(KernelWorld& world, std::size_t connections, std::si
   return received;
 }
 
+// L15: 8 receive buffers and 1000 senders: no stall, no spin, every byte.
 TEST(KernelLimits, L15EightBuffersAndManySenders) {
   KernelOptions options;
   options.buffer_count = 8;
@@ -85,6 +87,7 @@ TEST(KernelLimits, OneBufferIsEnough) {
   EXPECT_EQ(bytes_through(world, 50, 50), 50U * 50 * 10);
 }
 
+// L16: a completion queue of 16 entries and 1000 connections: no completion is lost.
 TEST(KernelLimits, L16SixteenCompletionsAndManyConnections) {
   LoopOptions loop;
   loop.ring.submission_entries = 8;
@@ -191,6 +194,96 @@ TEST(KernelLimits, AcceptingPausesAtMaxConnections) {
   EXPECT_GT(server.stats().accept_pauses, 0U);
 }
 
+/// Waits until as many streams as asked wait for their peer's FIN.
+void expect_closing(EchoThread& server, std::uint64_t count) {
+  const auto start = std::chrono::steady_clock::now();
+  while (server.stats().closing != count && std::chrono::steady_clock::now() - start < 5s) {
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_EQ(server.stats().closing, count);
+}
+
+// At the limit a close still waits for its peer's FIN, until a client comes who needs the place.
+// The place is made while accept() looks for one, at once: a close whose receive stands in line for
+// a buffer has nothing in flight. accept() must not be finished before it waits.
+TEST(KernelLimits, AcceptAtTheLimitTakesThePlaceOfACloseThatEndsAtOnce) {
+  KernelWorld world({.buffer_count = 1, .max_connections = 1, .linger = 60s});
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  Stream stream;
+  const auto accept = [&]() -> Task<> {
+    auto accepted = co_await listener->accept();
+    EXPECT_EQ(outcome(accepted), "ok");
+    if (accepted) stream = std::move(*accepted);
+  };
+  Chunk kept;
+  const auto read = [&]() -> Task<> {
+    auto chunk = co_await stream.read(5s);
+    EXPECT_EQ(outcome(chunk), "ok");
+    if (chunk) kept = std::move(*chunk);
+  };
+  PlainSocket first = PlainSocket::connect_to(listener->local().port);
+  PlainSocket second = PlainSocket::connect_to(listener->local().port);
+  TaskHandle accepting = world.loop().spawn(accept());
+  ASSERT_TRUE(world.loop().run_until([&] { return accepting.done(); }, 5s));
+  const std::string large(1000, 'x');  // no spare buffer is as large
+  ASSERT_TRUE(first.send(large));
+  TaskHandle reading = world.loop().spawn(read());
+  ASSERT_TRUE(world.loop().run_until([&] { return reading.done(); }, 5s));
+  stream.close();
+  ASSERT_TRUE(first.send("late"));
+  const auto starved = [&] { return world.transport().stats().receive_starved > 0; };
+  ASSERT_TRUE(world.loop().run_until(starved, 5s));
+  EXPECT_EQ(world.transport().stats().closing, 1U);
+  accepting = world.loop().spawn(accept());
+  EXPECT_TRUE(world.loop().run_until([&] { return accepting.done(); }, 5s));
+  EXPECT_EQ(world.transport().stats().closing, 0U);
+}
+
+// Some kernels end a multishot accept as cancelled when the completion queue is full. Nobody but
+// the listener can know that it must be armed again: its task waits already.
+TEST(KernelLimits, AnAcceptThatOthersCancelledGoesOn) {
+  KernelWorld world;
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  std::size_t accepted = 0;
+  const auto accept = [&]() -> Task<> {
+    while (co_await listener->accept()) ++accepted;
+  };
+  TaskHandle accepting = world.loop().spawn(accept());
+  for (int round = 0; round < 3; ++round) {
+    for (int i = 0; i < 5; ++i) world.loop().turn();
+    world.loop().ring().quiesce(1ms);
+    const PlainSocket client = PlainSocket::connect_to(listener->local().port);
+    const std::size_t before = accepted;
+    EXPECT_TRUE(world.loop().run_until([&] { return accepted > before; }, 5s));
+  }
+  accepting.cancel();
+  world.loop().run_until([&] { return accepting.done(); }, 5s);
+}
+
+TEST(KernelLimits, OneCloseGivesUpItsPlaceForEachClientThatNeedsOne) {
+  EchoOptions options;
+  options.kernel.max_connections = 4;
+  options.kernel.linger = 60s;
+  options.read_timeout = 20ms;
+  EchoThread server(options);
+  std::vector<PlainSocket> clients;
+  for (int i = 0; i < 4; ++i) clients.push_back(PlainSocket::connect_to(server.port()));
+  expect_closing(server, 4);
+  for (int i = 0; i < 3; ++i) {
+    PlainSocket late = PlainSocket::connect_to(server.port());
+    ASSERT_TRUE(late.send("x"));
+    EXPECT_EQ(late.receive(1), "x");
+    EXPECT_EQ(late.ending(), "eof");
+    late.close();
+    expect_closing(server, 3);
+    clients.push_back(PlainSocket::connect_to(server.port()));
+    expect_closing(server, 4);
+  }
+  EXPECT_EQ(server.stats().resets_sent, 0U);
+}
+
 /// The server of L18, in a process of its own: it has 80 descriptors and talks through two pipes.
 [[noreturn]] void serve_with_few_descriptors(int out, int in) {
   EchoOptions options;
@@ -268,6 +361,8 @@ std::size_t collect_answers(std::vector<PlainSocket>& clients, std::vector<bool>
   return answered;
 }
 
+// L18: 80 descriptors and 200 clients: little CPU, the old ones are served, new ones accepted
+// later.
 TEST(KernelLimits, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
   const FewDescriptors server;
   std::vector<PlainSocket> clients;

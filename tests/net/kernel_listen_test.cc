@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -175,6 +176,12 @@ TEST(KernelCreate, TooFewDescriptorsNameTheCommand) {
   EXPECT_EQ(transport.error().hint.find("`ulimit -n 100000032`"), 0U) << transport.error().hint;
 }
 
+TEST(KernelCreate, NoNumberOfConnectionsIsTooLargeToBeRefused) {
+  const Result<> enough = check_descriptor_limit(std::numeric_limits<std::size_t>::max());
+  ASSERT_FALSE(enough.has_value());
+  EXPECT_EQ(enough.error().code, ErrorCode::resource_exhausted);
+}
+
 TEST(KernelCreate, RefusesWhatItCantDo) {
   KernelWorld world;
   const auto second = KernelTransport::create(world.loop());
@@ -224,6 +231,29 @@ TEST(KernelConnect, ItsFailuresAreDistinct) {
   EXPECT_EQ(connect_outcome(world, loopback(full.port()), 100ms), "connect_timeout");
   EXPECT_GE(std::chrono::steady_clock::now() - start, 100ms);
   EXPECT_EQ(connect_outcome(world, loopback(full.port()), 10s, 20ms), "cancelled");
+  EXPECT_EQ(connect_outcome(world, loopback(full.port()), 0s), "connect_timeout");
+  EXPECT_EQ(world.transport().stats().connects_refused, 1U);
+  EXPECT_EQ(world.transport().stats().connect_timeouts, 2U);
+}
+
+TEST(KernelConnect, BeyondMaxConnectionsItHasNoResources) {
+  KernelWorld world({.max_connections = 1});
+  const OtherListener other(false);
+  Stream first;
+  const auto open = [&]() -> Task<> {
+    auto stream = co_await world.transport().connect(loopback(other.port()), 5s);
+    CO_ASSERT_TRUE(stream);
+    first = std::move(*stream);
+  };
+  TaskHandle opening = world.loop().spawn(open());
+  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 10s));
+  EXPECT_EQ(connect_outcome(world, loopback(other.port()), 5s), "no_resources");
+  EXPECT_EQ(world.transport().stats().out_of_resources, 1U);
+  // One that only waits for its peer's FIN makes room, for the next attempt.
+  first = Stream();
+  EXPECT_EQ(world.transport().stats().closing, 1U);
+  EXPECT_EQ(connect_outcome(world, loopback(other.port()), 5s), "no_resources");
+  EXPECT_EQ(connect_outcome(world, loopback(other.port()), 5s), "ok");
 }
 
 TEST(KernelConnect, WithoutARouteItIsUnreachable) {
@@ -232,6 +262,7 @@ TEST(KernelConnect, WithoutARouteItIsUnreachable) {
     if (unshare(CLONE_NEWNET) != 0) return;
     KernelWorld world;
     ending = connect_outcome(world, {IpAddress::v4({10, 1, 2, 3}), 7}, 5s);
+    EXPECT_EQ(world.transport().stats().connects_unreachable, 1U);
   }).join();
   if (ending == "no namespace") GTEST_SKIP() << "not root: no network namespace";
   EXPECT_EQ(ending, "unreachable");

@@ -82,6 +82,11 @@ class Chunk {
     size_ -= count;
   }
 
+  /// For transports: who gets the buffer back, nobody for a chunk of no buffer; and its token
+  /// there.
+  [[nodiscard]] const BufferOwner* owner() const noexcept { return owner_; }
+  [[nodiscard]] std::uintptr_t token() const noexcept { return token_; }
+
   /// Gives the buffer back at once; the chunk is empty afterwards.
   void reset() noexcept {
     if (owner_ != nullptr) give_back();

@@ -24,7 +24,7 @@ enum class StreamError : std::uint8_t {
   refused,            ///< connect: nobody listens there.
   unreachable,        ///< connect: there is no way to the peer.
   connect_timeout,    ///< connect: no answer within the timeout.
-  no_resources,       ///< No descriptor, port, connection slot or memory left.
+  no_resources,       ///< No descriptor, port, connection slot, buffer or memory left.
   io_error,           ///< Any other failure of the transport.
 };
 

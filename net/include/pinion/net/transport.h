@@ -49,9 +49,16 @@ struct TransportStats {
   std::uint64_t deadlines_exceeded = 0;
   std::uint64_t keepalive_timeouts = 0;
   std::uint64_t keepalive_probes = 0;
+  std::uint64_t peer_timeouts = 0;
   std::uint64_t resets_received = 0;
   std::uint64_t resets_sent = 0;
+  std::uint64_t gave_way = 0;          ///< Reset since they held scarce receive buffers for long.
+  std::uint64_t out_of_resources = 0;  ///< Of connect, or of the kernel for a stream.
   std::uint64_t io_errors = 0;
+
+  std::uint64_t connects_refused = 0;
+  std::uint64_t connects_unreachable = 0;
+  std::uint64_t connect_timeouts = 0;
 
   std::uint64_t accept_pauses = 0;    ///< Times accepting stopped at a limit.
   std::uint64_t accept_dropped = 0;   ///< Accepted beyond every limit and reset.

@@ -1,0 +1,187 @@
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pinion/lib/random.h>
+#include <pinion/test/seed.h>
+
+#include "echo_thread.h"
+#include "kernel_world.h"
+#include "plain_socket.h"
+
+// Peers that send and never read, against one that does: none may keep the receive buffers for
+// itself. Payloads are larger than the small spare buffers.
+
+namespace pinion::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kBuffers = 16;
+
+/// The bytes of a stream are a function of its number and their place.
+char byte_at(std::size_t stream, std::size_t place) {
+  return static_cast<char>((place * 7 + (place >> 8) * 13 + stream * 31) & 0xff);
+}
+
+std::string bytes_at(std::size_t stream, std::size_t place, std::size_t size) {
+  std::string bytes(size, '\0');
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = byte_at(stream, place + i);
+  return bytes;
+}
+
+/// A client that sends what the socket takes and reads nothing until it is told to.
+class SilentReader {
+ public:
+  SilentReader(std::size_t number, std::uint16_t port)
+      : number_(number), socket_(PlainSocket::connect_to(port)) {}
+
+  /// Whether the socket took anything.
+  bool push(std::size_t size) {
+    const std::string bytes = bytes_at(number_, sent_, size);
+    const ssize_t taken =
+        ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (taken > 0) sent_ += static_cast<std::size_t>(taken);
+    if (taken < 0 && errno == ECONNRESET) reset_ = true;
+    return taken > 0;
+  }
+
+  /// Reads to the end, checks every byte, and says how it ended. After "eof" all must have come.
+  std::string read_all() {
+    socket_.half_close();
+    std::vector<char> buffer(65536);
+    std::size_t place = 0;
+    for (;;) {
+      errno = 0;
+      const ssize_t got = ::recv(socket_.fd(), buffer.data(), buffer.size(), 0);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0 && (reset_ || errno == ECONNRESET)) return "reset";
+      if (got < 0) return "timeout";
+      if (got == 0) break;
+      const auto size = static_cast<std::size_t>(got);
+      const bool right = std::string_view(buffer.data(), size) == bytes_at(number_, place, size);
+      EXPECT_TRUE(right) << "stream " << number_ << " after " << place;
+      place += size;
+    }
+    EXPECT_EQ(place, sent_) << "stream " << number_;
+    return "eof";
+  }
+
+ private:
+  std::size_t number_;
+  PlainSocket socket_;
+  std::size_t sent_ = 0;
+  bool reset_ = false;  ///< The kernel says so only once.
+};
+
+struct Outcome {
+  std::size_t complete = 0;
+  std::size_t reset = 0;
+  TransportStats stats;
+};
+
+/// Lets `silent` clients fill the server until none of them gets anything off any more, while an
+/// honest one asks and is answered all the time. Then the silent ones read.
+Outcome crowd(EchoThread& server, std::size_t silent) {
+  Random random(seed());
+  Outcome outcome;
+  std::vector<SilentReader> crowd;
+  for (std::size_t i = 0; i < silent; ++i) crowd.emplace_back(i, server.port());
+  PlainSocket honest = PlainSocket::connect_to(server.port());
+  std::size_t echoed = 0;
+  for (int quiet = 0; quiet < 100;) {
+    bool any = false;
+    for (SilentReader& reader : crowd)
+      any = reader.push(static_cast<std::size_t>(random.between(300, 4000))) || any;
+    const std::string question =
+        bytes_at(silent, echoed, static_cast<std::size_t>(random.between(300, 4000)));
+    EXPECT_TRUE(honest.send(question)) << "after " << echoed << " bytes";
+    const std::string answer = honest.receive(question.size());
+    const bool right = answer == question;
+    EXPECT_TRUE(right) << "after " << echoed << " bytes";
+    if (!right) break;
+    echoed += question.size();
+    quiet = any ? 0 : quiet + 1;
+    if (!any) std::this_thread::sleep_for(2ms);
+  }
+  outcome.stats = server.stats();
+  for (SilentReader& reader : crowd) {
+    const std::string ending = reader.read_all();
+    if (ending == "eof") ++outcome.complete;
+    if (ending == "reset") ++outcome.reset;
+  }
+  return outcome;
+}
+
+EchoOptions few_buffers(std::uint32_t spare) {
+  EchoOptions options;
+  options.kernel.buffer_count = kBuffers;
+  options.kernel.buffer_size = 4096;
+  options.kernel.spare_count = spare;
+  options.read_timeout = 60s;
+  options.write_timeout = 60s;
+  return options;
+}
+
+TEST(KernelScarce, SilentReadersWaitInSpareBuffersAndGetEveryByte) {
+  EchoThread server(few_buffers(128));
+  const Outcome outcome = crowd(server, 2 * kBuffers);
+  EXPECT_EQ(outcome.complete, 2 * kBuffers);
+  EXPECT_EQ(outcome.stats.gave_way, 0U);
+  EXPECT_GT(outcome.stats.receive_copied, 0U);
+  EXPECT_GT(outcome.stats.buffers_free, 0U);
+}
+
+TEST(KernelScarce, BeyondTheSpareBuffersTheyGiveWayAndAreCounted) {
+  EchoThread server(few_buffers(4));
+  const Outcome outcome = crowd(server, 3 * kBuffers);
+  EXPECT_GT(outcome.stats.gave_way, 0U);
+  EXPECT_EQ(outcome.reset, outcome.stats.gave_way);
+  EXPECT_EQ(outcome.complete + outcome.reset, 3 * kBuffers);
+  EXPECT_EQ(server.stats().out_of_resources, 0U);
+}
+
+// What nobody waits for stays in the socket while buffers are scarce.
+TEST(KernelScarce, ReceivesOnlyForReadersThatWait) {
+  KernelWorld world({.buffer_count = kBuffers, .buffer_size = 4096});
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  const auto free_buffers = [&] { return world.transport().stats().buffers_free; };
+  std::vector<Chunk> kept;
+  std::string late;
+  const auto body = [&]() -> Task<> {
+    const Endpoint endpoint = listener->local();
+    PlainSocket flood = PlainSocket::connect_to(endpoint.port);
+    auto first = co_await listener->accept();
+    CO_ASSERT_TRUE(first);
+    EXPECT_TRUE(flood.send(std::string(std::size_t{kBuffers} * 8192, 'x')));
+    while (free_buffers() >= kBuffers / 4) {
+      auto chunk = co_await first->read(5s);
+      CO_ASSERT_TRUE(chunk);
+      kept.push_back(std::move(*chunk));
+    }
+    PlainSocket client = PlainSocket::connect_to(endpoint.port);
+    auto second = co_await listener->accept();
+    CO_ASSERT_TRUE(second);
+    const auto nothing = co_await second->read(0s);
+    EXPECT_EQ(outcome(nothing), "read_timeout");
+    EXPECT_TRUE(client.send(std::string(1000, 'y')));
+    for (int i = 0; i < 20; ++i) co_await yield();
+    EXPECT_EQ(second->stats().bytes_in, 0U);
+    late = co_await read_text(*second, 1000);
+  };
+  TaskHandle task = world.loop().spawn(body());
+  EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 10s));
+  EXPECT_EQ(late, std::string(1000, 'y'));
+}
+
+}  // namespace
+}  // namespace pinion::test
