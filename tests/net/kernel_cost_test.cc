@@ -72,6 +72,7 @@ TEST(KernelCost, NoAllocationPerRequestOrConnectionOnceWarm) {
   EXPECT_EQ(mallocs() - before, 0U) << "per connection";
 }
 
+// L23: 1000 idle connections with 3 timers each: under 0.1 % CPU, no wake-up while nothing is due.
 TEST(KernelCost, L23IdleConnectionsWakeNobody) {
   constexpr std::size_t kConnections = 1000;
   EchoOptions options;

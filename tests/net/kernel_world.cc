@@ -15,7 +15,9 @@ std::vector<StreamWorldKind> stream_worlds() {
              KernelOptions options;
              options.buffer_count = 256;
              options.buffer_size = 2048;
-             return std::unique_ptr<StreamWorld>(std::make_unique<KernelWorld>(options));
+             LoopOptions loop;
+             loop.ring.submission_entries = 32;
+             return std::unique_ptr<StreamWorld>(std::make_unique<KernelWorld>(options, loop));
            }}};
 }
 

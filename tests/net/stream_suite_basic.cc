@@ -156,6 +156,7 @@ TEST_P(StreamSuite, StreamsAndChunksOutliveTheTransport) {
   });
 }
 
+// L19: a peer that half-closes and keeps reading gets the reply.
 TEST_P(StreamSuite, L19TheReplyToAHalfClosedPeerArrives) {
   run([this]() -> Task<> {
     StreamPair pair = co_await connected();
