@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +22,12 @@ constexpr std::chrono::seconds kPatience{1};
 bool has_room(int fd) {
   pollfd wait{.fd = fd, .events = POLLOUT, .revents = 0};
   return poll(&wait, 1, 0) != 0;
+}
+
+/// What a terminal, a socket or a pipe holds for its reader.
+int held_for_reader(int fd) {
+  int bytes = 0;
+  return ioctl(fd, TIOCOUTQ, &bytes) == 0 || ioctl(fd, FIONREAD, &bytes) == 0 ? bytes : 0;
 }
 
 }  // namespace
@@ -49,17 +56,21 @@ void Printer::print(std::string text) {
 
 bool Printer::flush() {
   std::unique_lock lock(mutex_);
-  if (stuck_at_ == progress_ && !has_room(fd_)) return false;
+  if (stuck_at_ == place() && !has_room(fd_)) return false;
   for (;;) {
-    const std::uint64_t before = progress_;
+    const Place before = place();
     const auto all_written = [this] { return waiting_.empty() && !writing_; };
     if (changed_.wait_for(lock, kPatience, all_written)) return true;
     // A machine that is too busy to run the thread is no reader that stands still.
-    if (progress_ == before && !has_room(fd_)) {
+    if (place() == before && !has_room(fd_)) {
       stuck_at_ = before;
       return false;
     }
   }
+}
+
+Printer::Place Printer::place() const {
+  return {.lines_written = lines_written_, .held_for_reader = held_for_reader(fd_)};
 }
 
 bool Printer::finish() {
@@ -100,7 +111,7 @@ void Printer::write_lines(const std::string& text) {
     const ssize_t written = write(fd_, line.data(), line.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
-    ++progress_;
+    ++lines_written_;
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
 }

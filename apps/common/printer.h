@@ -38,6 +38,14 @@ class Printer {
   [[nodiscard]] bool finish();
 
  private:
+  /// How far printing has come: it doesn't change while the reader stands still.
+  struct Place {
+    std::uint64_t lines_written;
+    int held_for_reader;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
+
+  [[nodiscard]] Place place() const;
   void run();
   void write_lines(const std::string& text);
 
@@ -49,8 +57,8 @@ class Printer {
   std::deque<std::string> waiting_;
   bool writing_ = false;
   bool ending_ = false;
-  std::atomic<std::uint64_t> progress_ = 0;  ///< Grows with each line that was written.
-  std::optional<std::uint64_t> stuck_at_;    ///< The progress when the reader stood still.
+  std::atomic<std::uint64_t> lines_written_ = 0;
+  std::optional<Place> stuck_at_;  ///< Where the reader stood still.
   std::thread thread_;
 };
 

@@ -128,7 +128,7 @@ class Echo(support.TestCase):
                 taken = b""
                 while process.poll() is None or select_ready(reader):
                     time.sleep(0.2)
-                    taken += os.read(reader, 1024) if select_ready(reader) else b""
+                    taken += os.read(reader, 256) if select_ready(reader) else b""
                 self.assertEqual(process.returncode, 0)
         text = taken.decode().lstrip("x")
         self.assertRegex(text, r"^pinion-echo \S+: listening on ")
