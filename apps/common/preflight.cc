@@ -62,7 +62,8 @@ std::vector<unsigned> choose_cpus(unsigned lcores, const std::vector<unsigned>& 
   if (cpus.size() != lcores) {
     throw_usage_error(
         fmt::format("{} lcores need {} CPUs, --cpus names {}", lcores, lcores, cpus.size()),
-        fmt::format("--lcores {}", cpus.size()));
+        cpus.size() <= allowed_cpu_count() ? fmt::format("--lcores {}", cpus.size())
+                                           : "--cpus LIST, with one CPU for each lcore");
   }
   return cpus;
 }

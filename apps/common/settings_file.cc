@@ -43,12 +43,12 @@ std::string read_whole_file(const std::string& path) {
   if (!file.is_open() || file.bad() || errno == EISDIR) {
     throw_usage_error(fmt::format("can't read the settings file {}: {}", quoted_for_shell(path),
                                   std::strerror(errno == 0 ? EIO : errno)),
-                      "--config FILE, a file that exists and that this user may read");
+                      "--config or PINION_CONFIG, a file that exists and that this user may read");
   }
   if (text.size() > kMostBytes) {
     throw_usage_error(
         fmt::format("the settings file {} is larger than 1 MiB", quoted_for_shell(path)),
-        "--config FILE, a file of settings");
+        "--config or PINION_CONFIG, a file of settings");
   }
   return text;
 }

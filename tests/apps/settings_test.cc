@@ -181,7 +181,7 @@ TEST_F(SettingsTest, RefusesAWrongFileWithItsLineAndTheNearestName) {
 TEST_F(SettingsTest, RefusesAFileThatIsNotThere) {
   EXPECT_EQ(error_of({"--config", "/nowhere/a.toml"}),
             "error: can't read the settings file /nowhere/a.toml: No such file or directory\n"
-            "fix: --config FILE, a file that exists and that this user may read");
+            "fix: --config or PINION_CONFIG, a file that exists and that this user may read");
   EXPECT_NE(error_of({"--config", directory_.c_str()}).find("Is a directory"), std::string::npos);
   EXPECT_TRUE(read({"--config", file("empty.toml", "").c_str()}));
 }

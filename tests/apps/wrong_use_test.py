@@ -54,6 +54,9 @@ class WrongUse(support.TestCase):
     def test_lcores_and_cpus_disagree(self):
         self.assert_error(run([ECHO, "--lcores", "2", "--cpus", "0"]), 2,
                           "2 lcores need 2 CPUs, --cpus names 1", "--lcores 1")
+        self.assert_error(run([ECHO, "--cpus", "0-4095"]), 2,
+                          "1 lcores need 1 CPUs, --cpus names 4096",
+                          "--cpus LIST, with one CPU for each lcore")
 
     def test_cpu_that_is_not_there(self):
         self.assert_error(run([ECHO, "--cpus", "4095"]), 2,
@@ -106,7 +109,7 @@ class WrongUse(support.TestCase):
                                "FILE:1: read-timeout must be text in quotes.*")
 
     def test_config_file_that_is_no_file(self):
-        remedy = "--config FILE, a file that exists and that this user may read"
+        remedy = "--config or PINION_CONFIG, a file that exists and that this user may read"
         self.assert_error(run([ECHO, "--config", "/"]), 2,
                           "can't read the settings file /: Is a directory", remedy)
         self.assert_error(run([ECHO, "--config", ""]), 2,
@@ -136,7 +139,7 @@ class WrongUse(support.TestCase):
     def test_config_file_that_is_not_there(self):
         self.assert_error(run([ECHO, "--config", "/nowhere/echo.toml"]), 2,
                           "can't read the settings file /nowhere/echo.toml: .*No such file.*",
-                          "--config FILE, a file that exists and that this user may read")
+                          "--config or PINION_CONFIG, a file that exists and .*")
 
     def test_bad_address(self):
         self.assert_error(run([ECHO, "--listen", "localhost"]), 2,
