@@ -63,9 +63,8 @@ Error forbidden() {
   return {ErrorCode::permission_denied,
           "io_uring is blocked, most likely by the seccomp profile of a container or service",
           "allow the system calls io_uring_setup, io_uring_enter and io_uring_register: "
-          "docker run --security-opt seccomp=PROFILE.json, or SystemCallFilter=@io-event "
-          "io_uring_setup "
-          "io_uring_enter io_uring_register in the systemd unit"};
+          "docker run --security-opt seccomp=PROFILE.json, or SystemCallFilter=@system-service in "
+          "the systemd unit"};
 }
 
 Error set_up_error(int error, const RingOptions& options) {
@@ -78,10 +77,12 @@ Error set_up_error(int error, const RingOptions& options) {
     case EACCES:
       return forbidden();
     case ENOMEM:
-      return errno_error(error,
-                         fmt::format("no memory for an io_uring with {} + {} entries",
-                                     options.submission_entries, options.completion_entries),
-                         "ulimit -l unlimited, or fewer lcores");
+      return errno_error(
+          error,
+          fmt::format("no memory for an io_uring with {} + {} entries", options.submission_entries,
+                      options.completion_entries),
+          "more memory for the service or container (MemoryMax=, --memory), or fewer "
+          "lcores");
     case EMFILE:
     case ENFILE:
       return errno_error(error, "no descriptor left for an io_uring", "ulimit -n 65536");
