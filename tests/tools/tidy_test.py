@@ -75,6 +75,20 @@ class Tidy(unittest.TestCase):
         texts["lib__meson.build"] = "files('a.cc')\n"
         self.assertFalse(self.findings("dead-files", **texts))
 
+    def test_quoted_errors_are_printed_by_somebody(self):
+        code = 'fail(x, fmt::format("need {} "\n     "lcores, {} there", a, b));\n'
+        page = "| error | remedy |\n| --- | --- |\n| `{}` | `fewer` |\n"
+        for quoted, good in (
+            ("need … lcores, … there", True), ("need … CPUs", False), ("… lcores", True),
+            ("lcores, 5 there", False),
+        ):  # fmt: skip
+            texts = {"lib__a_cc": code, "docs__troubleshooting.md": page.format(quoted)}
+            self.assertEqual(not self.findings("quoted-errors", **texts), good, quoted)
+        texts["docs__troubleshooting.md"] = "| what you see |\n| --- |\n| `need more` |\n"
+        self.assertFalse(self.findings("quoted-errors", **texts))
+        texts = {"tests__a_cc": code, "docs__troubleshooting.md": page.format("need … lcores")}
+        self.assertTrue(self.findings("quoted-errors", **texts), "a test prints nothing")
+
     def test_finds_marks_of_unfinished_work(self):
         self.assertTrue(self.findings("unfinished", lib__a_h="// TO" + "DO: more\n"))
         self.assertFalse(self.findings("unfinished", lib__a_h="// the to-do list of a loop\n"))

@@ -337,6 +337,31 @@ def check_links(tree):
                 yield f"{path}:{number}: {target} does not exist"
 
 
+def literals(tree):
+    """The text of programs and tools, its string literals joined, as one string."""
+    programs = {path: text for path, text in tree.cpp().items() if not path.startswith("tests/")}
+    tools = {**tree.scripts("bash"), **tree.scripts("python")}
+    texts = [*programs.values(), *(text for path, text in tools.items() if "tests/" not in path)]
+    return re.sub(r'"\s*\n\s*"', "", "\n".join(texts))
+
+
+def check_quoted_errors(tree):
+    """every error that docs/troubleshooting.md quotes is one that the sources print"""
+    path = "docs/troubleshooting.md"
+    said = None
+    heading = ""
+    for number, line in enumerate(tree.texts.get(path, "").split("\n"), 1):
+        heading = line if line.startswith("| error") else heading if line.startswith("|") else ""
+        if not heading or line == heading:
+            continue
+        said = said or literals(tree)
+        for quoted in re.findall(r"`([^`]+)`", line.split("|")[1]):
+            for part in (part.strip() for part in re.split(r"[…']", quoted)):
+                # Names of values are printed with blanks for underscores.
+                if part.strip(":()") and part not in said and part.replace(" ", "_") not in said:
+                    yield f"{path}:{number}: nothing prints `{part}`"
+
+
 CHECKS = {
     name[len("check_") :].replace("_", "-"): function
     for name, function in list(globals().items())
