@@ -48,6 +48,35 @@ class Tidy(unittest.TestCase):
             text = head + "\n" + lines + "};\n"
             self.assertFalse(self.findings("function-length", lib__a_cc=text), head)
 
+    def test_finds_long_functions_of_scripts(self):
+        shell = "#!/usr/bin/env bash\nf() {\n" + "  step\n" * 60 + "}\n"
+        python = "#!/usr/bin/env python3\ndef f():\n" + "    step()\n" * 60
+        self.assertTrue(self.findings("function-length", tools__a=shell))
+        self.assertTrue(self.findings("function-length", tools__b=python))
+
+    def test_finds_blanks_tabs_and_ends(self):
+        for text in ("a \n", "a\tb\n", "a", "a\n\n"):
+            self.assertTrue(self.findings("whitespace", lib__a_h=text), repr(text))
+        self.assertFalse(self.findings("whitespace", lib__a_h="a\n"))
+
+    def test_finds_long_files(self):
+        self.assertTrue(self.findings("file-length", lib__a_h="a\n" * 801))
+        self.assertFalse(self.findings("file-length", lib__a_h="a\n" * 800))
+
+    def test_headers_guard_and_explain_themselves(self):
+        guarded, told = "#pragma once\n", "#pragma once\n/// What it is.\n"
+        public = "lib__include__pinion__lib__a_h"
+        self.assertTrue(self.findings("headers", lib__a_h=""))
+        self.assertFalse(self.findings("headers", lib__a_h=guarded))
+        self.assertTrue(self.findings("headers", **{public: guarded}))
+        self.assertFalse(self.findings("headers", **{public: told}))
+
+    def test_links_lead_somewhere_and_decisions_are_listed(self):
+        self.assertTrue(self.findings("links", **{"docs__a.md": "[a](gone.md)\n"}))
+        self.assertFalse(self.findings("links", **{"docs__a.md": "[a](start.md#versions)\n"}))
+        index = {"docs__decisions__README.md": "- [Why](README.md)\n"}
+        self.assertTrue(self.findings("links", **index, **{"docs__decisions__new.md": "# New\n"}))
+
     def test_includes_go_one_way(self):
         ways = (("lib", "timers", False), ("net", "timers", True), ("eventloop", "net", False),
                 ("apps", "net", True))  # fmt: skip

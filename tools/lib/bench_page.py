@@ -16,7 +16,8 @@ import sys
 WIDTH, HEIGHT = 560, 300
 LEFT, RIGHT, TOP, BOTTOM = 62, 118, 16, 40
 ROW = 26
-# Okabe and Ito's palette, which colour-blind readers can tell apart; Pinion has the strong one.
+# Okabe and Ito's palette, which colour-blind readers can tell apart, and two more; Pinion has the
+# strong one.
 PEER_COLOURS = ["#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#7f7f7f"]
 COLOURS = {"pinion": "#d55e00", "floor": "#999999"}
 STYLE = """
