@@ -1,5 +1,6 @@
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
@@ -16,6 +17,7 @@
 #include "echo_thread.h"
 #include "kernel_world.h"
 #include "plain_socket.h"
+#include "stream_world.h"
 
 // Peers that send and never read, against one that does: none may keep the receive buffers for
 // itself. Payloads are larger than the small spare buffers.
@@ -27,15 +29,17 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kBuffers = 16;
 
-/// The bytes of a stream are a function of its number and their place.
-char byte_at(std::size_t stream, std::size_t place) {
-  return static_cast<char>((place * 7 + (place >> 8) * 13 + stream * 31) & 0xff);
-}
+/// The bytes of a stream are a function of its number and their place; at most kPeriod at a time.
+constexpr std::size_t kPeriod = 65536;
 
-std::string bytes_at(std::size_t stream, std::size_t place, std::size_t size) {
-  std::string bytes(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = byte_at(stream, place + i);
-  return bytes;
+std::string_view bytes_at(std::size_t stream, std::size_t place, std::size_t size) {
+  static const std::vector<std::byte> twice = [] {
+    std::vector<std::byte> bytes = pattern(kPeriod, seed());
+    bytes.resize(2 * kPeriod);
+    std::copy_n(bytes.begin(), kPeriod, bytes.begin() + kPeriod);
+    return bytes;
+  }();
+  return {reinterpret_cast<const char*>(twice.data()) + (place + stream * 977) % kPeriod, size};
 }
 
 /// A client that sends what the socket takes and reads nothing until it is told to.
@@ -46,7 +50,7 @@ class SilentReader {
 
   /// Whether the socket took anything.
   bool push(std::size_t size) {
-    const std::string bytes = bytes_at(number_, sent_, size);
+    const std::string_view bytes = bytes_at(number_, sent_, size);
     const ssize_t taken =
         ::send(socket_.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (taken > 0) sent_ += static_cast<std::size_t>(taken);
@@ -57,7 +61,7 @@ class SilentReader {
   /// Reads to the end, checks every byte, and says how it ended. After "eof" all must have come.
   std::string read_all() {
     socket_.half_close();
-    std::vector<char> buffer(65536);
+    std::vector<char> buffer(kPeriod);
     std::size_t place = 0;
     for (;;) {
       errno = 0;
@@ -101,7 +105,7 @@ Outcome crowd(EchoThread& server, std::size_t silent) {
     bool any = false;
     for (SilentReader& reader : crowd)
       any = reader.push(static_cast<std::size_t>(random.between(300, 4000))) || any;
-    const std::string question =
+    const std::string_view question =
         bytes_at(silent, echoed, static_cast<std::size_t>(random.between(300, 4000)));
     EXPECT_TRUE(honest.send(question)) << "after " << echoed << " bytes";
     const std::string answer = honest.receive(question.size());
