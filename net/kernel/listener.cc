@@ -132,7 +132,7 @@ void KernelListener::accepted(std::int32_t result, bool more) noexcept {
   if (result >= 0) take_socket(result);
   if (more) {
     const bool enough = core_.full() || waiting_count_ >= kMaxWaiting;
-    if (!enough) return;
+    if (!enough || stopping_) return;
     stopping_ = true;
     return core_.ring().cancel(accept_operation_);
   }

@@ -192,6 +192,7 @@ TEST(KernelCreate, RefusesWhatItCantDo) {
   EXPECT_FALSE(KernelTransport::create(world.loop(), {.buffer_count = 100}).has_value());
   EXPECT_FALSE(KernelTransport::create(world.loop(), {.buffer_count = 65536}).has_value());
   EXPECT_FALSE(KernelTransport::create(world.loop(), {.buffer_size = 1}).has_value());
+  EXPECT_FALSE(KernelTransport::create(world.loop(), {.spare_count = 32769}).has_value());
 }
 
 /// The outcome of a connect, and how long it took.
