@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include <pinion/lib/guarded.h>
 #include <pinion/timers/wheel_core.h>
 
 /// advance(): from event to event, never tick by tick. An event is a tick at which a slot or an
@@ -95,7 +96,7 @@ WheelCore::Firing WheelCore::fire(std::size_t& fired, std::size_t budget,
     ++fired_;
     ++fired;
     worst_lateness_ = std::max(worst_lateness_, floor_ - now_);
-    entry.callback_(entry);
+    detail::guarded("a timer callback", [&entry] { entry.callback_(entry); });
     if (*destroyed) return Firing::destroyed;
   }
   return Firing::drained;

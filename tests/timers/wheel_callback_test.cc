@@ -2,6 +2,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -112,6 +113,7 @@ void play(Tick start, Deed deed, Victim victim) {
   ASSERT_EQ(scene.wheel->armed_count(), 0U);
 }
 
+// TM6: cancel, extend, arm earlier and destroy any entry from inside a callback.
 TEST(TimingWheelTM6, EachDeedOnEachVictimFromInsideACallback) {
   for (const Tick start : start_ticks()) {
     if (start > kNeverTick - 5000) continue;
@@ -125,6 +127,7 @@ TEST(TimingWheelTM6, EachDeedOnEachVictimFromInsideACallback) {
   }
 }
 
+// TM6: cancel, extend, arm earlier and destroy any entry from inside a callback.
 /// The first of a tick cancels all the others, which are on the firing list by then.
 TEST(TimingWheelTM6, ACancelledSiblingDoesNotRun) {
   struct Selfish : TimerEntry {
@@ -159,6 +162,7 @@ void arm_on_the_stack(WheelCore& wheel, Tick deadline) {
   wheel.arm(probe, deadline);
 }
 
+// TM13: entries on the stack unlink themselves.
 TEST(TimingWheelTM13, EntriesOnTheStackUnlinkThemselves) {
   RandomChoices choices(seed());
   WheelCore wheel(choices.next() >> 8);
@@ -175,6 +179,7 @@ TEST(TimingWheelTM13, EntriesOnTheStackUnlinkThemselves) {
   EXPECT_EQ(wheel.next_expiry(), kNeverTick);
 }
 
+// TM15: what a budget left in a tick may be cancelled, extended and destroyed.
 /// A tick with six timers, of which the budget lets two fire: what is done to the other four before
 /// the next call counts.
 TEST(TimingWheelTM15, WhatABudgetLeftMayBeCancelledExtendedAndDestroyed) {
@@ -215,6 +220,7 @@ TEST(TimingWheelTM15, WhatABudgetLeftMayBeCancelledExtendedAndDestroyed) {
   }
 }
 
+// TM15: what a budget left in a tick may be cancelled, extended and destroyed.
 TEST(TimingWheelTM15, EverythingLeftMayGo) {
   WheelCore wheel(0);
   std::deque<Probe> probes = make_probes(wheel, 4);
@@ -227,6 +233,7 @@ TEST(TimingWheelTM15, EverythingLeftMayGo) {
   EXPECT_EQ(wheel.now(), 20U);
 }
 
+// TM15: what a budget left in a tick may be cancelled, extended and destroyed.
 TEST(TimingWheelTM15, ABudgetOfNothingFiresNothingAndLosesNothing) {
   WheelCore wheel(0);
   std::deque<Probe> probes = make_probes(wheel, 3);
@@ -244,6 +251,7 @@ TEST(TimingWheelTM15, ABudgetOfNothingFiresNothingAndLosesNothing) {
   EXPECT_EQ(wheel.stats().worst_lateness, 100U);
 }
 
+// TM17: an entry of another wheel is refused.
 TEST(TimingWheelDeathTM17, AnEntryOfAnotherWheelIsRefused) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   WheelCore one(0);
@@ -278,6 +286,20 @@ TEST(TimingWheelDeathTest, AdvanceFromACallbackIsRefused) {
   Nested nested(wheel);
   wheel.arm(nested, 1);
   EXPECT_DEATH(wheel.advance(1), "assertion failed");
+}
+
+TEST(TimingWheelDeathTest, AnExceptionThatLeavesACallbackEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  WheelCore wheel(0);
+  TimerEntry throwing([](TimerEntry&) { throw std::runtime_error("from inside"); });
+  wheel.arm(throwing, 1);
+  const auto advance = [&] {
+    try {
+      wheel.advance(1);
+    } catch (const std::runtime_error&) {
+    }
+  };
+  EXPECT_DEATH(advance(), "an exception left a timer callback;.*\n.*\n*.*from inside");
 }
 
 TEST(TimingWheel, DisarmsItsEntriesWhenItDies) {

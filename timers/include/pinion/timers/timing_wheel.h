@@ -58,6 +58,11 @@ class BasicTimingWheel {
     return core_.advance(tick_before(now), budget);
   }
 
+  /// Whether advance(now) does more than two compares. Whenever something is due it does.
+  [[nodiscard]] bool has_work(Instant now) const noexcept {
+    return core_.has_work(tick_before(now));
+  }
+
   /// No callback runs before this instant: the loop may sleep until then. kNever when nothing that
   /// fires is armed; an instant that has passed when the last advance() left due work behind.
   [[nodiscard]] Instant next_expiry() const noexcept { return instant_of(core_.next_expiry()); }

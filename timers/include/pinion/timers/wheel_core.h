@@ -22,7 +22,7 @@
 ///             next_expiry O(levels). An entry moves at most once per level on its way.
 /// Order:      by tick; within one tick unspecified.
 /// Misuse:     an entry armed on another wheel, and advance() called from a callback, are refused
-///             by assertions.
+///             by assertions. An exception that leaves a callback ends the process with a message.
 ///
 /// An entry fires at the first advance() whose target is at or past its deadline, never before and
 /// never in the advance() that it was armed in: a deadline that is not after now() becomes
@@ -83,6 +83,9 @@ class WheelCore {
   /// due, now() stays at its tick and next_expiry() is now(), so that a loop comes back at once. A
   /// target before now() is counted and taken for now().
   std::size_t advance(Tick target, std::size_t budget = kNoBudget) noexcept;
+
+  /// Whether advance(target) does more than two compares. Whenever something is due it does.
+  [[nodiscard]] bool has_work(Tick target) const noexcept { return target >= next_work_; }
 
   /// No callback runs before this tick: the loop may sleep until then. kNeverTick when nothing is
   /// armed that fires; now() when the last advance() left due work behind. Exact on level 0, a
