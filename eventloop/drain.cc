@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -14,19 +13,29 @@ namespace {
 /// How long the kernel may take to end the operations that are left.
 constexpr Delay kQuiesceBound = std::chrono::milliseconds{200};
 
+/// How often what handlers start while the loop ends is ended in its turn.
+constexpr int kLastRounds = 100;
+
 /// How many turns cancelled tasks have on a clock that is set by hand.
 constexpr std::uint64_t kStandingTurns = 10'000;
 
 }  // namespace
 
 void Loop::stop() noexcept {
-  requests_.fetch_or(kStopRequest, std::memory_order_seq_cst);
-  if (mailbox_.must_ring()) ring_eventfd();
+  request(kStopRequest);
 }
 
 void Loop::request_drain() noexcept {
-  requests_.fetch_or(kDrainRequest, std::memory_order_seq_cst);
+  request(kDrainRequest);
+}
+
+/// What it leaves may end the loop's run before it is through: it counts as a caller meanwhile, for
+/// whom the destructor waits.
+void Loop::request(std::uint32_t what) noexcept {
+  requesting_.fetch_add(1, std::memory_order_relaxed);
+  requests_.fetch_or(what, std::memory_order_seq_cst);
   if (mailbox_.must_ring()) ring_eventfd();
+  requesting_.fetch_sub(1, std::memory_order_release);
 }
 
 bool Loop::take_requests() noexcept {
@@ -39,8 +48,10 @@ bool Loop::take_requests() noexcept {
 
 void Loop::add_drainable(Drainable& drainable) noexcept {
   drainables_.push_back(drainable);
-  if (drain_ != Drain::no) drainable.on_drain();
-  if (drain_ == Drain::expired || drain_ == Drain::given_up) drainable.on_drain_expired();
+  if (drain_ != Drain::no) tell(drainable, &Drainable::on_drain);
+  if (drain_ == Drain::expired || drain_ == Drain::given_up) {
+    tell(drainable, &Drainable::on_drain_expired);
+  }
 }
 
 void Loop::remove_drainable(Drainable& drainable) noexcept {
@@ -51,13 +62,7 @@ void Loop::begin_drain() noexcept {
   if (drain_ != Drain::no) return;
   drain_ = Drain::waiting;
   if (options_.drain_timeout != kNoTimeout) arm_after(drain_timer_, options_.drain_timeout);
-  // Through a list of what is left to tell, since they may remove themselves or each other.
-  List<Drainable> untold;
-  untold.splice(drainables_);
-  while (Drainable* const drainable = untold.pop_front()) {
-    drainables_.push_back(*drainable);
-    drainable->on_drain();
-  }
+  tell_all(&Drainable::on_drain);
 }
 
 void Loop::DrainTimer::on_timer(TimerEntry& self) noexcept {
@@ -71,19 +76,12 @@ void Loop::expire_drain() noexcept {
   }
   drain_ = Drain::expired;
   arm_after(drain_timer_, options_.wind_down);
-  List<Drainable> untold;
-  untold.splice(drainables_);
-  while (Drainable* const drainable = untold.pop_front()) {
-    drainables_.push_back(*drainable);
-    drainable->on_drain_expired();
-  }
+  tell_all(&Drainable::on_drain_expired);
 }
 
-bool Loop::finished() noexcept {
+bool Loop::finished() {
   if (stopping_ || drain_ == Drain::given_up) return true;
-  if (drain_ == Drain::no) return false;
-  return std::all_of(drainables_.begin(), drainables_.end(),
-                     [](const Drainable& drainable) { return drainable.drained(); });
+  return drain_ != Drain::no && all_drained();
 }
 
 void Loop::wind_down() {
@@ -110,14 +108,31 @@ void Loop::wind_down() {
             stats_.tasks_live);
 }
 
-/// Connections and listeners that nobody refers to any more free themselves at their operations'
-/// last completions.
-void Loop::end_operations() {
-  if (ring_->quiesce(kQuiesceBound)) {
-    destroy_tasks();  // Those that a handler spawned meanwhile.
-    return;
+/// Ends what still lives: tasks, then operations, since connections and listeners that nobody
+/// refers to any more free themselves at their operations' last completions. What the handlers post
+/// is handled, and what they start is ended in its turn.
+void Loop::finish() {
+  if (over_) return;
+  if (current_or_null() == this) {
+    wind_down();
+  } else {
+    destroy_tasks();  // None of them has ever run.
   }
-  log_error("the loop dies with {} operations in flight", ring_->in_flight());
+  for (int round = 0; round < kLastRounds; ++round) {
+    if (!ring_->quiesce(kQuiesceBound)) break;
+    destroy_tasks();  // Those that a handler spawned meanwhile.
+    if (handle_messages() == 0 && ring_->in_flight() == 0) return;
+  }
+  over_ = true;
+  // Messages that are posted without end are left where they are.
+  if (ring_->in_flight() == 0) return;
+  log_error("the loop ends with {} operations in flight", ring_->in_flight());
+}
+
+std::uint64_t Loop::own_operations() const noexcept {
+  std::uint64_t count = doorbell_.in_flight();
+  for (const PollerSlot& slot : pollers_) count += slot.in_flight();
+  return count;
 }
 
 /// The kernel may still write into the frames of the tasks that are left. They stay where they are,

@@ -1,6 +1,7 @@
 #include <pinion/eventloop/loop.h>
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -61,22 +62,23 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
       idle_controller_(options.idle,
                        options.spin_max.count() > 0 ? options.spin_max : default_spin_max()),
       drain_timer_(*this) {
-  ring_->observe(
-      [](void* self, const void* handler) noexcept {
-        static_cast<Loop*>(self)->note_running("completion", nullptr, handler);
-      },
-      this);
+  ring_->note_in(running_);
 }
 
 Loop::~Loop() {
   PINION_ASSERT(current_task_ == nullptr);
+  while (requesting_.load(std::memory_order_acquire) > 0) sched_yield();
+  if (current_loop == this || !adopted_) {
+    finish();
+  } else {
+    // Here nothing can be cancelled: only the loop's thread may use the ring.
+    const bool left_nothing_in_flight = ring_->in_flight() == own_operations();
+    PINION_ASSERT(left_nothing_in_flight);
+    destroy_tasks();  // None of them has ever run.
+  }
   if (current_loop == this) {
-    wind_down();
-    end_operations();
     current_loop = nullptr;
     prctl(PR_SET_TIMERSLACK, timer_slack_before_);
-  } else {
-    destroy_tasks();  // None of them has ever run: run() leaves none behind that it can destroy.
   }
   if (stats_.tasks_live > 0) {
     leave_tasks_alone();
@@ -116,9 +118,8 @@ Result<> Loop::adopt_thread() {
 Ending Loop::run() {
   const Result<> adopted = adopt_thread();
   PINION_ASSERT(adopted.has_value());
-  do {
-    step();
-  } while (!finished());
+  for (work(); !finished(); work()) rest();
+  ring_->submit();
   const Ending ending = stopping_                  ? Ending::stopped
                         : drain_ == Drain::waiting ? Ending::drained
                                                    : Ending::drain_expired;
@@ -129,13 +130,17 @@ Ending Loop::run() {
   return ending;
 }
 
-bool Loop::run_until(bool (*done)(void*), void* context, Delay bound) {
+bool Loop::run_until(bool (*done)(void*) noexcept, void* context, Delay bound) {
   const Result<> adopted = adopt_thread();
   PINION_ASSERT(adopted.has_value());
   read_clock();
   const Instant limit = saturating_add(now_, bound);
   const Instant outer = std::exchange(park_limit_, std::min(park_limit_, limit));
-  while (!done(context) && now_ < limit && !stopping_) step();
+  const auto goes_on = [&] { return !done(context) && now_ < limit && !stopping_; };
+  if (goes_on()) {
+    for (work(); goes_on(); work()) rest();
+    ring_->submit();
+  }
   park_limit_ = outer;
   spent_ = Spent::elsewhere;
   return done(context);
@@ -146,11 +151,13 @@ std::size_t Loop::turn() {
   PINION_ASSERT(adopted.has_value());
   read_clock();
   const std::size_t done = run_phases();
+  ring_->submit();
   spent_ = done > 0 ? Spent::busy : Spent::idle;
   return done;
 }
 
-void Loop::step() {
+/// A turn but for its last phase: rest() follows, or submit().
+void Loop::work() {
   read_clock();
   if (run_phases() > 0) {
     spent_ = Spent::busy;
@@ -159,11 +166,13 @@ void Loop::step() {
     return;
   }
   spent_ = Spent::idle;
-  if (!was_idle_) {
-    was_idle_ = true;
-    idle_since_ = now_;
-  }
-  idle();
+  begin_idling();
+}
+
+void Loop::begin_idling() noexcept {
+  if (was_idle_) return;
+  was_idle_ = true;
+  idle_since_ = now_;
 }
 
 void Loop::read_clock() noexcept {
@@ -199,40 +208,21 @@ std::size_t Loop::run_phases() {
   std::size_t arrived = handle_messages();
   const std::size_t completions = ring_->poll(options_.completion_budget);
   stats_.completions += completions;
-  arrived += completions + poll_pollers();
+  ran_ += static_cast<std::uint32_t>(completions);
+  arrived += completions;
+  arrived += poll_pollers();
   if (arrived > 0 && was_idle_) {
     idle_controller_.on_arrival(saturating_sub(now_, idle_since_));
   }
-  done += arrived + run_ready() + fire_timers();
-  ring_->submit();
-  return done;
-}
-
-std::size_t Loop::handle_messages() {
-  std::size_t done = 0;
-  for (; done < options_.message_budget; ++done) {
-    Message* const message = mailbox_.pop();
-    if (message == nullptr) break;
-    note_running("message", nullptr, reinterpret_cast<const void*>(message->handler_));
-    message->handler_(*message);
-  }
-  stats_.messages += done;
-  return done;
-}
-
-std::size_t Loop::poll_pollers() {
-  std::size_t done = 0;
-  for (std::size_t i = 0; i < poller_count_; ++i) {
-    Poller* const poller = pollers_[i].poller;
-    if (poller == nullptr) continue;
-    note_running(poller->name(), nullptr, poller);
-    done += poller->poll(now_, options_.poll_budget);
-  }
+  done += arrived;
+  done += run_ready();
+  done += fire_timers();
   return done;
 }
 
 std::size_t Loop::fire_timers() {
-  // Called when nothing is due too: the wheel spreads the work of its cascades over such turns.
+  if (!wheel_.has_work(now_)) return wheel_.advance(now_, options_.timer_budget);
+  // Work may be there when nothing is due: the wheel spreads that of its cascades over such turns.
   const Instant due = wheel_.next_expiry();
   if (due <= now_) note_running("timers", nullptr, nullptr);
   const std::size_t fired = wheel_.advance(now_, options_.timer_budget);

@@ -25,37 +25,44 @@ void pause_processor() noexcept {
 
 }  // namespace
 
-void Loop::idle() {
-  switch (idle_controller_.next_step(saturating_sub(now_, idle_since_))) {
-    case IdleController::Step::spin:
-      return;
-    case IdleController::Step::pause:
-      for (int i = 0; i < kPausesPerTurn; ++i) pause_processor();
-      return;
-    case IdleController::Step::park:
-      park();
-      return;
+/// Submits what the turn queued, and spins or sleeps as the idle policy says. A sleep submits in
+/// the system call that sleeps: after a busy turn too, when there is nothing left to do.
+void Loop::rest() {
+  const bool busy = spent_ == Spent::busy;
+  const Delay idle = busy ? Delay{} : saturating_sub(now_, idle_since_);
+  const IdleController::Step next = idle_controller_.next_step(idle);
+  const bool more = busy && (ready_count_ > 0 || ring_->ready() || !mailbox_.empty());
+  if (next != IdleController::Step::park || more) {
+    ring_->submit();
+    if (busy || next != IdleController::Step::pause) return;
+    for (int i = 0; i < kPausesPerTurn; ++i) pause_processor();
+    return;
   }
+  if (busy) {
+    read_clock();  // The turn ends here.
+    spent_ = Spent::idle;
+    begin_idling();
+  }
+  if (!park()) ring_->submit();
 }
 
-void Loop::park() {
+/// Returns whether the ring was entered.
+bool Loop::park() {
   const Instant until = std::min(wheel_.next_expiry(), park_limit_);
-  if (until <= now_ || ready_count_ > 0 || stopping_) return;
+  if (until <= now_) return false;
   Delay longest = saturating_sub(until, now_);
   if (doorbell_.in_flight() == 0) arm_doorbell();
   mailbox_.announce_sleep();
   RingWake cause = RingWake::refused;
-  if (still_nothing_to_do(longest)) {
+  const bool sleeps = still_nothing_to_do(longest);
+  if (sleeps) {
     spent_ = Spent::parked;
     cause = ring_->sleep(longest);
   }
   const bool rung = mailbox_.wake_up();
-  for (std::size_t i = 0; i < poller_count_; ++i) {
-    PollerSlot& slot = pollers_[i];
-    const bool prepared = std::exchange(slot.prepared, false);
-    if (prepared && slot.poller != nullptr) slot.poller->cancel_park();
-  }
+  cancel_park();
   count_wake(cause, rung);
+  return sleeps;
 }
 
 bool Loop::still_nothing_to_do(Delay& longest) {
@@ -63,8 +70,7 @@ bool Loop::still_nothing_to_do(Delay& longest) {
   for (std::size_t i = 0; i < poller_count_; ++i) {
     PollerSlot& slot = pollers_[i];
     if (slot.poller == nullptr) continue;
-    slot.prepared = true;
-    const ParkAnswer answer = slot.poller->prepare_park();
+    const ParkAnswer answer = prepare_park(slot);
     if (answer.kind == ParkAnswer::Kind::refuse) refused = true;
     if (answer.kind == ParkAnswer::Kind::descriptor) arm_descriptor(slot, answer.fd);
     if (answer.kind == ParkAnswer::Kind::doze) {
@@ -75,11 +81,14 @@ bool Loop::still_nothing_to_do(Delay& longest) {
       longest = std::min(longest, doze_);
     }
   }
-  if (handle_messages() + poll_pollers() > 0) {
+  std::size_t arrived = handle_messages();
+  arrived += poll_pollers();
+  if (arrived > 0) {
     // What they armed or queued belongs to the next turn.
     idle_controller_.on_arrival(saturating_sub(now_, idle_since_));
     spent_ = Spent::busy;
     was_idle_ = false;
+    doze_ = {};
     return false;
   }
   // A poller may arm and queue although it calls itself idle.

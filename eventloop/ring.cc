@@ -16,11 +16,10 @@
 namespace pinion {
 namespace {
 
-// Completions that belong to nobody. Every Completion lies at a higher address.
+// Completions that belong to nobody: below Ring::kReservedData.
 constexpr std::uint64_t kNobody = 0;
 constexpr std::uint64_t kDoorbell = 1;
 constexpr std::uint64_t kDoorbellFailed = 2;
-constexpr std::uint64_t kReserved = 16;
 
 constexpr std::size_t kBatch = 64;
 constexpr unsigned kSubmitAttempts = 100'000;
@@ -197,20 +196,6 @@ void Ring::fetch() {
   enter(flush_queue(), 0, IORING_ENTER_GETEVENTS, nullptr, 0);
 }
 
-void Ring::deliver(const Entry& entry) {
-  if (entry.user_data < kReserved) return;
-  Completion& completion = *reinterpret_cast<Completion*>(entry.user_data);
-  if ((entry.flags & IORING_CQE_F_MORE) == 0) {
-    PINION_ASSERT(completion.in_flight_ > 0);
-    --completion.in_flight_;
-    --in_flight_;
-  }
-  if (observer_ != nullptr) {
-    observer_(observer_context_, reinterpret_cast<const void*>(completion.handler_));
-  }
-  completion.handler_(completion, entry.result, entry.flags);
-}
-
 RingWake Ring::sleep(Delay timeout) {
   PINION_ASSERT(timeout.count() > 0);
   const std::int64_t nanoseconds = timeout.count();
@@ -245,15 +230,29 @@ bool Ring::ring_doorbell(int ring_fd) {
   return true;
 }
 
+/// Puts operations that do nothing in the place of those that are queued, and tells their owners.
+/// What the handlers queue stays.
+void Ring::end_queued() {
+  const unsigned end = ring_->sq.sqe_tail;
+  for (unsigned at = load_acquire(ring_->sq.khead); at != end; ++at) {
+    io_uring_sqe& sqe = ring_->sq.sqes[at & ring_->sq.ring_mask];
+    const std::uint64_t ended = sqe.user_data;
+    io_uring_prep_nop(&sqe);
+    sqe.flags = IOSQE_CQE_SKIP_SUCCESS;
+    sqe.user_data = kNobody;
+    deliver(Entry{ended, -ECANCELED, 0});
+  }
+}
+
 bool Ring::quiesce(Delay bound) {
   using Clock = std::chrono::steady_clock;  // The kernel's time, whatever the loop's is.
   constexpr Delay kRound = std::chrono::milliseconds{1};
   constexpr std::size_t kRoundBudget = 4096;
-  if (!enabled_) return in_flight_ == 0;
   const Clock::time_point begin = Clock::now();
   const bool outer = std::exchange(quiescing_, true);
+  if (!enabled_) end_queued();
   // Again in each round: a handler may start what it has been told is over.
-  for (bool first = true; in_flight_ > 0; first = false) {
+  for (bool first = true; enabled_ && in_flight_ > 0; first = false) {
     if (!first && Delay(Clock::now() - begin) >= bound) break;
     io_uring_sqe& sqe = next_sqe();
     io_uring_prep_cancel64(&sqe, 0, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);

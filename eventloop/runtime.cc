@@ -28,6 +28,9 @@ constexpr std::size_t kMaxLcores = CPU_SETSIZE;
 /// How many turns a loop has to handle what others posted when they came to their end.
 constexpr int kLastTurns = 100;
 
+/// How often they do: a message that was posted at the end, an answer, and an answer to that.
+constexpr int kLastMeetings = 3;
+
 Result<cpu_set_t> allowed_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -318,11 +321,16 @@ void Runtime::run_thread(Thread& thread) {
     thread.start.wait_for_release();
   }
   thread.lcore.destroy_kept();
-  // What is kept may post when it dies, and be answered: no loop goes before all that is over.
-  thread.start.meet();
-  for (int turns = 0; serves && turns < kLastTurns && loop->turn() > 0; ++turns) {
+  // What is kept may post when it dies, and so may what ends with a loop; and be answered. No loop
+  // goes before all that is over.
+  for (int meeting = 0; meeting < kLastMeetings; ++meeting) {
+    thread.start.meet();
+    for (int turns = 0; serves && turns < kLastTurns && loop->turn() > 0; ++turns) {
+    }
+    if (loop != nullptr) loop->finish();
   }
   thread.start.meet();
+  if (loop != nullptr) loop->over_ = true;
 }
 
 Result<> Runtime::set_up(Thread& thread, std::unique_ptr<TimeSource>& time,

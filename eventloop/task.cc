@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <new>
 #include <utility>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/lib/guarded.h>
 
 /// Tasks on the loop: memory of their frames, the ready list, their end.
 
@@ -82,9 +82,7 @@ void PromiseBase::finish() noexcept {
 }
 
 void PromiseBase::exception_escaped() noexcept {
-  // The terminate handler adds the exception's type and text.
-  std::fputs("pinion: an exception left a task; catch it inside the coroutine\n", stderr);
-  std::terminate();
+  exception_left("a task");
 }
 
 }  // namespace detail

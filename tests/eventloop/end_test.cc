@@ -4,7 +4,9 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <thread>
 
@@ -103,6 +105,105 @@ TEST(End, ALoopThatDiesEndsOperationsThatNobodyCancelled) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST(End, ALoopThatNeverRanEndsWhatIsQueued) {
+  const std::size_t before = open_descriptors();
+  int alive = 0;
+  {
+    MonotonicTime time;
+    const auto loop = test::make_loop(time);
+    for (int i = 0; i < 20; ++i) new Connection(*loop, alive);
+  }
+  EXPECT_EQ(alive, 0);
+  EXPECT_EQ(open_descriptors(), before);
+}
+
+/// At the end of its operation it does whatever a handler may do.
+class Busy : private Completion {
+ public:
+  explicit Busy(Loop& owner) noexcept
+      : Completion(&on_done), loop(owner), timer([](TimerEntry&) { std::abort(); }) {
+    start();
+  }
+
+  Loop& loop;
+  int ends = 0;
+  bool posted_back = false;
+  std::shared_ptr<int> held = std::make_shared<int>();
+
+ private:
+  struct Note : Message {
+    explicit Note(Busy& owner) : Message(&on_message), busy(owner) {}
+    static void on_message(Message& message) { static_cast<Note&>(message).busy.noted(); }
+    Busy& busy;
+  };
+
+  void start() { io_uring_prep_poll_add(&loop.ring().get_sqe(*this), loop.ring().fd(), 0); }
+  void noted() {
+    posted_back = true;
+    start();
+  }
+  static Task<> hold(std::shared_ptr<int> what) {
+    co_await yield();
+    ++*what;
+  }
+  static void on_done(Completion& completion, std::int32_t result, std::uint32_t) {
+    Busy& self = static_cast<Busy&>(completion);
+    EXPECT_EQ(result, -ECANCELED);
+    if (++self.ends == 1) self.start();
+    if (self.ends != 2) return;
+    self.loop.arm_after(self.timer, -1s);
+    self.loop.spawn(hold(self.held));
+    self.loop.post(self.note);
+  }
+
+  TimerEntry timer;
+  Note note{*this};
+};
+
+TEST(End, WhatHandlersOfADyingLoopStartIsEndedToo) {
+  MonotonicTime time;
+  auto loop = test::make_loop(time);
+  loop->turn();
+  Busy busy(*loop);
+  loop->turn();
+  loop.reset();
+  EXPECT_EQ(busy.ends, 3);
+  EXPECT_TRUE(busy.posted_back);
+  EXPECT_EQ(*busy.held, 0);
+  EXPECT_EQ(busy.held.use_count(), 1);
+}
+
+// L21: wake-ups and stops during the start; a stop with reads and timers armed.
+/// The thread that runs the loop destroys it as soon as run() returns: in stop(), perhaps.
+TEST(End, L21_ALoopMayDieBeforeTheStopThatEndedItHasReturned) {
+  MonotonicTime time;
+  for (int i = 0; i < 500; ++i) {
+    LoopOptions options;
+    options.idle = IdlePolicy::park;
+    auto loop = test::make_loop(time, options);
+    Loop& stopped = *loop;
+    std::thread runner([&] {
+      EXPECT_EQ(loop->run(), Ending::stopped);
+      loop.reset();
+    });
+    stopped.stop();
+    runner.join();
+  }
+}
+
+TEST(EndDeathTest, ALoopWithOperationsInFlightDiesOnItsThreadOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run_here_and_destroy_there = [] {
+    MonotonicTime time;
+    auto loop = test::make_loop(time);
+    int alive = 0;
+    new Connection(*loop, alive);
+    loop->turn();
+    std::thread([&] { loop.reset(); }).join();
+  };
+  EXPECT_DEATH(run_here_and_destroy_there(), "left_nothing_in_flight");
+}
+
 RuntimeOptions lcores(std::size_t count) {
   RuntimeOptions options;
   options.cpus = *first_cpus(count);
@@ -160,6 +261,40 @@ TEST(End, WhatLcoresKeepMayPostToOtherLcoresWhenItDies) {
   });
   ASSERT_TRUE(report);
   EXPECT_TRUE(good_bye.heard);
+}
+
+TEST(End, OperationsThatEndWithALoopMayPostToOtherLcores) {
+  if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
+  struct GoodBye : Message {
+    GoodBye() : Message(&on_message) {}
+    static void on_message(Message& message) { static_cast<GoodBye&>(message).heard = true; }
+    std::atomic<bool> heard{false};
+  };
+  struct Polite : Completion {
+    Polite() : Completion(&on_done) {}
+    static void on_done(Completion& completion, std::int32_t, std::uint32_t) {
+      Polite& self = static_cast<Polite&>(completion);
+      std::this_thread::sleep_for(50ms);  // Time for the other loop to go, if it may.
+      self.other->post(self.good_bye);
+    }
+    Loop* other = nullptr;
+    GoodBye good_bye;
+  } polite;
+  std::array<std::atomic<Loop*>, 2> loops{};
+  const auto runtime = Runtime::create(lcores(2));
+  ASSERT_TRUE(runtime);
+  const auto report = (*runtime)->run([&](Lcore& lcore) -> Result<> {
+    loops[lcore.index()] = &lcore.loop();
+    lcore.loop().stop();
+    if (lcore.index() != 0) return {};
+    while (loops[1] == nullptr) std::this_thread::yield();
+    polite.other = loops[1];
+    Ring& ring = lcore.loop().ring();
+    io_uring_prep_poll_add(&ring.get_sqe(polite), ring.fd(), 0);
+    return {};
+  });
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(polite.good_bye.heard);
 }
 
 /// Starts again whatever happens, so that the kernel is never done with the frame it lies on.

@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -75,6 +76,7 @@ TEST_F(LoopTest, EachPhaseOfATurnHasItsBudget) {
   EXPECT_EQ(stats.timers_fired, 100U);
 }
 
+// L5: a flood of messages, or of timers on one tick, holds up nothing else.
 TEST_F(LoopTest, L5_AHerdOfTimersOnOneTickLeavesRoomForMessages) {
   std::vector<std::unique_ptr<Firing>> timers;
   for (int i = 0; i < 100'000; ++i) {
@@ -91,6 +93,49 @@ TEST_F(LoopTest, L5_AHerdOfTimersOnOneTickLeavesRoomForMessages) {
   while (loop->turn() > 0) {
   }
   EXPECT_EQ(loop->stats().timers_fired, 100'000U);
+}
+
+// L5: a flood of messages, or of timers on one tick, holds up nothing else.
+TEST_F(LoopTest, L5_PeersThatFloodTheLoopMakeATimerLateByATurnAtMost) {
+  constexpr std::chrono::microseconds kWork = 10us;
+  struct Peer : Message {
+    Peer(Loop& owner, ManualTime& its_clock)
+        : Message(&on_message), loop(owner), clock(its_clock) {}
+    static void on_message(Message& message) {
+      Peer& self = static_cast<Peer&>(message);
+      self.clock.advance(kWork);
+      if (!self.enough) self.loop.post(self);
+    }
+    Loop& loop;
+    ManualTime& clock;
+    bool enough = false;
+  };
+  struct Periodic : TimerEntry {
+    explicit Periodic(Loop& owner) : TimerEntry(&on_timer), loop(owner) { again(); }
+    void again() {
+      due = saturating_add(loop.fresh_now(), 10ms);
+      loop.wheel().arm(*this, due);
+    }
+    static void on_timer(TimerEntry& entry) {
+      Periodic& self = static_cast<Periodic&>(entry);
+      self.worst = std::max(self.worst, saturating_sub(self.loop.fresh_now(), self.due));
+      ++self.fired;
+      self.again();
+    }
+    Loop& loop;
+    Instant due;
+    Delay worst{};
+    int fired = 0;
+  };
+  std::deque<Peer> peers;
+  for (int i = 0; i < 64; ++i) loop->post(peers.emplace_back(*loop, time));
+  Periodic timer(*loop);
+  while (timer.fired < 100) loop->turn();
+  // A tick that the deadline is rounded up to, and the messages of two turns.
+  const auto messages = static_cast<std::int64_t>(loop->options().message_budget);
+  EXPECT_LE(timer.worst, Delay{1ms + 2 * messages * kWork});
+  for (Peer& peer : peers) peer.enough = true;
+  loop->turn();
 }
 
 struct FakePoller : Poller {
@@ -197,6 +242,7 @@ Task<> sleep_for_ever(int& cancelled) {
   if (wake == Wake::cancelled) ++cancelled;
 }
 
+// L21: wake-ups and stops during the start; a stop with reads and timers armed.
 TEST_F(ParkingLoop, L21_StopWithReadsAndTimersArmedEndsEveryTask) {
   constexpr int kReads = 1000;
   constexpr int kTimers = 3000;
@@ -216,6 +262,7 @@ TEST_F(ParkingLoop, L21_StopWithReadsAndTimersArmedEndsEveryTask) {
   EXPECT_EQ(loop->frame_pool().stats().live, 0U);
 }
 
+// L21: wake-ups and stops during the start; a stop with reads and timers armed.
 TEST_F(ParkingLoop, L21_ALoopThatDiesEndsItsTasksFirst) {
   test::SocketPair pair;
   ASSERT_TRUE(pair.ok);

@@ -50,6 +50,7 @@ Task<> measure_sleep(Delay delay, std::optional<Delay>& slept) {
   slept = saturating_sub(real_now(), begin);
 }
 
+// L1: a sleep ends in time in a loop that never parks.
 TEST_P(RealTime, L1_ASleepEndsInTimeWhateverTheLoopDoesWhenIdle) {
   std::optional<Delay> slept;
   loop->spawn(measure_sleep(50ms, slept));
@@ -57,6 +58,7 @@ TEST_P(RealTime, L1_ASleepEndsInTimeWhateverTheLoopDoesWhenIdle) {
   EXPECT_GE(*slept, Delay{50ms});
 }
 
+// L1: a sleep ends in time in a loop that never parks.
 TEST_P(RealTime, L1_ASleepEndsInTimeUnderTrafficThatNeverStops) {
   struct Endless : Message {
     explicit Endless(Loop& owner) : Message(&on_message), loop(owner) {}
@@ -85,6 +87,7 @@ void burn(Delay duration) {
   }
 }
 
+// L2: what is armed after long work is not due already.
 TEST_P(RealTime, L2_WhatIsArmedAfterLongWorkIsNotDueAlready) {
   struct Burning : TimerEntry {
     Burning(Loop& owner, TimerEntry& other) : TimerEntry(&on_timer), loop(owner), to_arm(other) {}
@@ -139,6 +142,7 @@ struct Checked : TimerEntry {
   std::uint64_t* total = nullptr;
 };
 
+// L3: random timers over real time: none fires before its deadline.
 TEST_P(RealTime, L3_RandomTimersNeverFireBeforeTheirDeadline) {
   const std::uint64_t count = test::scaled(100'000);
   Random random(test::seed());
@@ -157,6 +161,7 @@ TEST_P(RealTime, L3_RandomTimersNeverFireBeforeTheirDeadline) {
   EXPECT_EQ(loop->wheel().check(), "");
 }
 
+// L4: a task that yields for ever holds up no timer.
 TEST_P(RealTime, L4_ATimerIsNotHeldUpByATaskThatComputesAndYields) {
   std::optional<Delay> slept;
   const auto computing = [](std::optional<Delay>& other) -> Task<> {
@@ -184,6 +189,7 @@ Task<> sleep_often(std::uint64_t seed, int rounds, int& done) {
   ++done;
 }
 
+// L9: short sleeps, zero and past deadlines included: none hangs.
 TEST_P(RealTime, L9_NoneOfManyShortSleepsHangs) {
   constexpr int kTasks = 1000;
   constexpr int kRounds = 100;
@@ -218,6 +224,7 @@ TEST_P(RealTime, TimeIsAccountedForAsBusyIdleOrParked) {
   EXPECT_GE(stats.timer_lateness.count(), 1U);
 }
 
+// L23: far timers wake nobody.
 TEST(RealTimeIdle, L23_FarTimersWakeNobody) {
   MonotonicTime time;
   LoopOptions options;

@@ -64,6 +64,7 @@ TEST(Ring, DeliversOneCompletionPerOperation) {
   EXPECT_EQ(ring->in_flight(), 0U);
 }
 
+// L13: more operations at once than the submission queue holds.
 TEST(Ring, MoreOperationsThanTheQueueHoldsAreSubmittedOnTheWay) {
   const auto ring = make_ring({.submission_entries = 4, .completion_entries = 8});
   ASSERT_TRUE(ring->enable());
@@ -74,6 +75,7 @@ TEST(Ring, MoreOperationsThanTheQueueHoldsAreSubmittedOnTheWay) {
   EXPECT_EQ(counting.count, 100);
 }
 
+// L16: a completion queue that is too small loses nothing.
 TEST(Ring, L16_ASmallCompletionQueueLosesNothing) {
   const auto ring = make_ring({.submission_entries = 16, .completion_entries = 16});
   ASSERT_TRUE(ring->enable());
@@ -212,6 +214,25 @@ TEST(Ring, QuiesceEndsInTimeAlthoughAHandlerStartsAgain) {
   EXPECT_FALSE(ring->quiescing());
   obstinate.obstinate = false;
   EXPECT_TRUE(ring->quiesce(1s));
+}
+
+TEST(Ring, QuiesceOfOneThatIsNotEnabledEndsWhatIsQueued) {
+  const auto ring = make_ring();
+  Counting first;
+  Counting second;
+  queue_nop(*ring, first);
+  ring->cancel(first);
+  queue_nop(*ring, second);
+  EXPECT_TRUE(ring->quiesce(1s));
+  EXPECT_EQ(first.last_result, -ECANCELED);
+  EXPECT_EQ(second.last_result, -ECANCELED);
+  EXPECT_EQ(first.count + second.count, 2);
+  queue_nop(*ring, first);
+  ASSERT_TRUE(ring->enable());
+  ring->submit();
+  EXPECT_EQ(ring->poll(64), 1U);
+  EXPECT_EQ(first.last_result, 0);
+  EXPECT_EQ(first.count + second.count, 3);
 }
 
 TEST(Ring, OptionsOutOfRangeAreRefusedWithTheRange) {

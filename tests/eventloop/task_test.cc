@@ -197,6 +197,7 @@ TEST_F(TaskTest, ATaskMayCancelItself) {
   EXPECT_EQ(wakes, std::vector{Wake::cancelled});
 }
 
+// L4: a task that yields for ever holds up no timer.
 TEST_F(TaskTest, L4_ATaskThatYieldsForEverDelaysNoTimer) {
   bool fired = false;
   int yields = 0;
@@ -214,6 +215,7 @@ TEST_F(TaskTest, L4_ATaskThatYieldsForEverDelaysNoTimer) {
   finish(spinning);
 }
 
+// L6: a callback that arms itself with no delay holds up nothing else.
 TEST_F(TaskTest, L6_ATimerThatRearmsItselfWithNoDelayDelaysNobody) {
   struct Rearming : TimerEntry {
     explicit Rearming(Loop& owner) : TimerEntry(&on_timer), loop(owner) {}
@@ -237,6 +239,7 @@ TEST_F(TaskTest, L6_ATimerThatRearmsItselfWithNoDelayDelaysNobody) {
   finish(counting);
 }
 
+// L7: a timer that cancels and destroys its neighbour of the same tick.
 TEST_F(TaskTest, L7_ATimerThatDestroysItsNeighbourOfTheSameTick) {
   struct Neighbour : TimerEntry {
     explicit Neighbour(int& count) : TimerEntry(&on_timer), fired(count) {}
@@ -259,6 +262,7 @@ TEST_F(TaskTest, L7_ATimerThatDestroysItsNeighbourOfTheSameTick) {
   EXPECT_EQ(fired, 1);
 }
 
+// L10: times beyond the wheel, stalls of hours, a clock that steps back.
 TEST_F(TaskTest, L10_StallsForHoursAndClocksThatStepBackLoseNoTimer) {
   int done = 0;
   const auto sleeper = [](Delay delay, Instant due, Loop& on, int& out) -> Task<> {
@@ -324,24 +328,6 @@ TEST(TaskDeathTest, ATaskThatGccLaysOutWronglyIsRefusedWithTheRemedy) {
   EXPECT_DEATH(static_cast<void>(without_a_variable(out)), "miscompiled.*\n.*fix: name the result");
 }
 #endif
-
-Task<> throwing() {
-  co_await yield();
-  throw std::runtime_error("from inside");
-}
-
-TEST(TaskDeathTest, AnExceptionThatLeavesATaskEndsTheProcessWithAMessage) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_DEATH(
-      {
-        ManualTime time;
-        const std::unique_ptr<Loop> loop = test::make_loop(time);
-        loop->spawn(throwing());
-        loop->turn();
-        loop->turn();
-      },
-      "an exception left a task.*\n.*");
-}
 
 }  // namespace
 }  // namespace pinion

@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <pinion/eventloop/loop.h>
 
 #include "loop_fixture.h"
+#include "ring_wait.h"
 
 /// The clock between and within turns, and the last look before a sleep.
 
@@ -47,6 +49,7 @@ TEST_F(Turn, WhatIsArmedBetweenTurnsAfterLongWorkIsNotEarly) {
   EXPECT_GE(*second.fired_at, kStart + 4s);
 }
 
+// L2: what is armed after long work is not due already.
 TEST_F(Turn, L2_WhatIsArmedAfterLongWorkInOneResumptionIsNotEarly) {
   Noting first(*loop);
   Noting second(*loop);
@@ -106,7 +109,7 @@ TEST_F(Sleep, APostWakesTheLoopAlthoughTheRingWasQuiesced) {
 struct Quiet : Poller {
   std::size_t poll(Instant, std::size_t) override {
     if (++polls == act_in_poll) act();
-    return 0;
+    return polls == work_in_poll ? 1 : 0;
   }
   ParkAnswer prepare_park() override {
     if (++prepared == act_in_preparation) act();
@@ -116,6 +119,7 @@ struct Quiet : Poller {
 
   std::function<void()> act;
   int act_in_poll = 0;
+  int work_in_poll = 0;
   int act_in_preparation = 0;
   ParkAnswer answer;
   int polls = 0;
@@ -147,6 +151,106 @@ TEST_F(Sleep, WhatAPollerSpawnsWhilePreparingASleepIsNotSleptThrough) {
   loop->remove_poller(poller);
 }
 
+TEST_F(Sleep, WhatTheLastLookFindsIsNotSleptOn) {
+  Quiet poller;
+  poller.work_in_poll = 2;
+  loop->add_poller(poller);
+  EXPECT_TRUE(comes_before_the_bound([&] { return poller.polls >= 2; }));
+  loop->remove_poller(poller);
+}
+
+// L21: wake-ups and stops during the start; a stop with reads and timers armed.
+TEST_F(Sleep, L21_AStopBetweenTheTurnAndTheSleepIsNotSleptOn) {
+  Quiet poller;
+  poller.act = [&] { loop->stop(); };
+  poller.act_in_poll = 1;
+  loop->add_poller(poller);
+  const Instant end = saturating_add(time.now(), kBound);
+  loop->run_until([] { return false; }, kBound);
+  EXPECT_LT(time.now(), end);
+  loop->remove_poller(poller);
+}
+
+struct Done : Completion {
+  Done() : Completion(&on_done) {}
+  static void on_done(Completion& self, std::int32_t, std::uint32_t) {
+    static_cast<Done&>(self).done = true;
+  }
+  bool done = false;
+};
+
+TEST_F(Sleep, WhatIsQueuedInATurnThatCallsItselfIdleIsSubmittedToo) {
+  LoopOptions spinning = options();
+  spinning.idle = IdlePolicy::spin;
+  loop.reset();
+  loop = test::make_loop(time, spinning);
+  Done nop;
+  Quiet poller;
+  poller.act = [&] { io_uring_prep_nop(&loop->ring().get_sqe(nop)); };
+  poller.act_in_poll = 3;
+  loop->add_poller(poller);
+  EXPECT_TRUE(comes_before_the_bound([&] { return nop.done; }));
+  loop->remove_poller(poller);
+}
+
+TEST_F(Sleep, WhatCompletesDuringTheLastLookIsNotSleptOn) {
+  Done nop;
+  Quiet poller;
+  poller.act = [&] {
+    io_uring_prep_nop(&loop->ring().get_sqe(nop));
+    loop->ring().submit();
+  };
+  poller.act_in_preparation = 1;
+  loop->add_poller(poller);
+  EXPECT_TRUE(comes_before_the_bound([&] { return nop.done; }));
+  EXPECT_EQ(loop->stats().parks, 0U);
+  loop->remove_poller(poller);
+}
+
+// L24: a message makes no system call while the loop is awake, and one per sleep otherwise.
+TEST_F(Sleep, L24_AMessageToALoopThatIsAwakeRingsNoDoorbell) {
+  loop->run_until([] { return false; }, 5ms);
+  EXPECT_GE(loop->stats().parks, 1U);
+  Counting message;
+  loop->post(message);
+  EXPECT_TRUE(comes_before_the_bound([&] { return message.count > 0; }));
+  loop->run_until([] { return false; }, 5ms);
+  EXPECT_EQ(loop->stats().doorbells, 0U);
+  EXPECT_EQ(loop->ring().stats().completions, 0U);
+}
+
+/// Of a poller that nothing announces. Each doubles, from some microseconds on.
+class Doze : public Sleep {
+ protected:
+  void doze_at_most(Delay most) {
+    LoopOptions dozing = options();
+    dozing.doze_max = most;
+    loop.reset();
+    loop = test::make_loop(time, dozing);
+    poller.answer = ParkAnswer::doze();
+    loop->add_poller(poller);
+  }
+  void TearDown() override { loop->remove_poller(poller); }
+
+  Quiet poller;
+};
+
+TEST_F(Doze, GrowsUpToItsBound) {
+  doze_at_most(1ms);
+  EXPECT_TRUE(comes_before_the_bound([&] { return loop->stats().dozes == 64; }));
+  EXPECT_GE(loop->stats().parked_ns, 50'000'000U);
+}
+
+TEST_F(Doze, BeginsAnewAfterWork) {
+  doze_at_most(1h);
+  poller.act = [&] {
+    poller.work_in_poll = poller.polls;
+    poller.act_in_poll += 7;  // In turns and in last looks.
+  };
+  poller.act_in_poll = 7;
+  EXPECT_TRUE(comes_before_the_bound([&] { return loop->stats().dozes == 64; }));
+}
+
 TEST_F(Sleep, APollerMayWaitForAnotherDescriptorThanBefore) {
   const int first = eventfd(0, EFD_CLOEXEC);
   const int second = eventfd(0, EFD_CLOEXEC);
@@ -163,6 +267,7 @@ TEST_F(Sleep, APollerMayWaitForAnotherDescriptorThanBefore) {
     EXPECT_EQ(write(second, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   });
   EXPECT_TRUE(comes_before_the_bound([&] { return written.load(); }));
+  EXPECT_LE(loop->ring().in_flight(), 2U);  // The doorbell, and no poll of the first.
   other.join();
   loop->remove_poller(poller);
   close(first);
@@ -190,6 +295,62 @@ TEST_F(Sleep, APollerIsToldOfTheEndOfASleepOnlyIfItPrepared) {
   EXPECT_EQ(poller.prepared, poller.cancelled);
   loop->remove_poller(poller);
   loop->remove_poller(late);
+}
+
+/// Reads again and again; each time it has, it lets `next` fire.
+Task<> read_again(int fd, TimerEntry& next, int& rounds) {
+  std::array<std::byte, 8> buffer;
+  for (;;) {
+    const int got = co_await test::ReadAwaiter(fd, buffer.data(), buffer.size());
+    if (got <= 0) co_return;
+    ++rounds;
+    Loop::current().arm_after(next, 1ms);
+  }
+}
+
+struct Writing : TimerEntry {
+  explicit Writing(int to) : TimerEntry(&on_timer), fd(to) {}
+  static void on_timer(TimerEntry& entry) {
+    EXPECT_EQ(write(static_cast<Writing&>(entry).fd, "x", 1), 1);
+  }
+  int fd;
+};
+
+/// One for what the write brings, one that submits the next read and sleeps until the timer.
+TEST_F(Sleep, ASleepSubmitsWhatTheTurnBeforeItQueued) {
+  constexpr int kRounds = 50;
+  const test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  Writing writing(pair.ends[1]);
+  int rounds = 0;
+  loop->spawn(read_again(pair.ends[0], writing, rounds));
+  loop->arm_after(writing, 1ms);
+  ASSERT_TRUE(comes_before_the_bound([&] { return rounds == kRounds; }));
+  EXPECT_GE(loop->ring().stats().enters, std::uint64_t{kRounds});
+  EXPECT_LE(loop->ring().stats().enters, std::uint64_t{2 * kRounds + 10});
+}
+
+/// A loop that always has something to do still submits, as does one that a poller keeps awake.
+TEST_F(Sleep, ALoopThatDoesNotSleepSubmitsToo) {
+  const test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  Writing writing(pair.ends[1]);
+  Quiet poller;
+  poller.answer = ParkAnswer::refuse();
+  loop->add_poller(poller);
+  int rounds = 0;
+  loop->spawn(read_again(pair.ends[0], writing, rounds));
+  loop->arm_after(writing, 1ms);
+  EXPECT_TRUE(comes_before_the_bound([&] { return rounds == 3; }));
+  loop->remove_poller(poller);
+  const auto yielding = [](const int& until) -> Task<> {
+    while (until < 6) co_await yield();
+  };
+  const std::uint64_t called_off = loop->stats().failed_parks;
+  const TaskHandle task = loop->spawn(yielding(rounds));
+  EXPECT_TRUE(comes_before_the_bound([&] { return rounds == 6; }));
+  EXPECT_EQ(loop->stats().failed_parks, called_off);  // It knew before that it can't sleep.
+  EXPECT_TRUE(comes_before_the_bound([&] { return task.done(); }));
 }
 
 struct Told : Drainable {

@@ -34,16 +34,23 @@
 ///             drainables, messages and timer entries belong to the caller.
 /// Threading:  created on any thread, run by one. post(), stop() and request_drain() may be called
 ///             from every thread, everything else on the loop's thread (or before it runs).
-/// End:        these three still touch the loop after what they left has made run() return. A loop
-///             may therefore die only after every call of them has returned: join the threads that
-///             call, or let them say that they are done, before the loop's thread destroys it.
-///             Runtime sees to that for its own lcores.
-/// Cost:       an idle turn is a clock reading and a few loads, no system call. Nothing allocates
-/// but
-///             the memory of tasks, in chunks that double, until there are as many as ever.
+/// End:        the destructor waits for calls of stop() and request_drain() that have begun:
+///             whoever ended the run need not be joined first. No call may begin later; and post()
+///             still touches the loop after its message has been handled: a sender must have
+///             returned from it before the loop dies. Runtime sees to all that for its lcores.
+///             Tasks and handlers that a dying loop calls for the last time may still use it: what
+///             they post to it is handled, operations that they start are cancelled, tasks that
+///             they spawn are destroyed before they start, timers that they arm never fire. They
+///             may post to another loop that lives. What starts again without end is cut off, and
+///             reported on the log.
+/// Cost:       an idle turn is a clock reading and a few loads, no system call; a sleep is one, in
+///             which what was queued is submitted. Nothing allocates but the memory of tasks, in
+///             chunks that double, until there are as many as ever.
 /// Full:       no room for a task: spawn() refuses, counted. More than kMaxPollers pollers: refused
 ///             by an assertion.
-/// Errors:     create() says what forbids io_uring here and how to allow it.
+/// Errors:     create() says what forbids io_uring here and how to allow it. An exception that
+///             leaves a task, a handler, a timer callback, a poller or a drainable ends the process
+///             with a message that says which.
 
 namespace pinion {
 
@@ -85,7 +92,8 @@ class Loop {
 
   /// Cancels what tasks still live and lets them end, as run() does before it returns; then cancels
   /// every operation that is still in flight and delivers its end, so that whoever waits for that
-  /// to free itself does. On the loop's thread, if it ever ran.
+  /// to free itself does. On the loop's thread, if it ever ran; after the end of that thread, where
+  /// nothing is left in flight (asserted).
   PINION_EXPORT ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -106,12 +114,14 @@ class Loop {
   /// One turn without sleeping, for tests and for shutting down; returns how much was done.
   PINION_EXPORT std::size_t turn();
 
-  /// Turns, sleeping as the idle policy says, until `done()`, at most for `bound`. Returns done().
-  /// A stop() ends it too, and stays in force: later ones don't turn until run() has returned.
+  /// Turns, sleeping as the idle policy says, until `done()`, which doesn't throw, at most for
+  /// `bound`. Returns done(). A stop() ends it too, and stays in force: later ones don't turn until
+  /// run() has returned.
   template <class Predicate>
   bool run_until(Predicate done, Delay bound) {
-    return run_until([](void* predicate) { return (*static_cast<Predicate*>(predicate))(); }, &done,
-                     bound);
+    return run_until(
+        [](void* predicate) noexcept -> bool { return (*static_cast<Predicate*>(predicate))(); },
+        &done, bound);
   }
 
   /// Makes run() return. From any thread; before run(), it returns after one turn.
@@ -160,6 +170,7 @@ class Loop {
   [[nodiscard]] const Running& running() const noexcept { return running_; }
 
  private:
+  friend class Runtime;
   friend class Wait;
   friend class TaskHandle;
   friend struct detail::PromiseBase;
@@ -191,28 +202,39 @@ class Loop {
 
   Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> ring, int doorbell_fd);
 
-  PINION_EXPORT bool run_until(bool (*done)(void*), void* context, Delay bound);
+  PINION_EXPORT bool run_until(bool (*done)(void*) noexcept, void* context, Delay bound);
 
   // The turn (loop.cc).
-  void step();
+  void work();
   void read_clock() noexcept;
   std::size_t run_phases();
-  std::size_t handle_messages();
-  std::size_t poll_pollers();
   std::size_t fire_timers();
   void note_running(const char* kind, const char* name, const void* code) noexcept;
 
+  // What calls users (calls.cc).
+  using Order = void (Drainable::*)();
+  std::size_t handle_messages();
+  std::size_t poll_pollers();
+  ParkAnswer prepare_park(PollerSlot& slot);
+  void cancel_park();
+  static void tell(Drainable& drainable, Order order);
+  void tell_all(Order order);
+  bool all_drained();
+
   // The end of it (drain.cc).
+  void request(std::uint32_t what) noexcept;
   bool take_requests() noexcept;
-  bool finished() noexcept;
+  bool finished();
   void expire_drain() noexcept;
   void wind_down();
-  void end_operations();
+  void finish();
+  std::uint64_t own_operations() const noexcept;
   void leave_tasks_alone();
 
   // Sleeping (park.cc).
-  void idle();
-  void park();
+  void rest();
+  void begin_idling() noexcept;
+  bool park();
   bool still_nothing_to_do(Delay& longest);
   void arm_descriptor(PollerSlot& slot, int fd);
   void arm_doorbell();
@@ -241,6 +263,7 @@ class Loop {
   // What other threads touch.
   Mailbox mailbox_;
   alignas(64) std::atomic<std::uint32_t> requests_{0};
+  std::atomic<std::uint32_t> requesting_{0};  // Callers of stop() and request_drain().
 
   // The turn.
   alignas(64) TimingWheel wheel_;
@@ -248,6 +271,7 @@ class Loop {
   bool adopted_ = false;
   unsigned long timer_slack_before_ = 0;
   bool stopping_ = false;
+  bool over_ = false;  // What could be ended has been.
   Spent spent_ = Spent::elsewhere;
   Drain drain_ = Drain::no;
   std::uint32_t ran_ = 0;  // How many things ran in this turn.

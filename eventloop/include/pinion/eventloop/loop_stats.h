@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <pinion/eventloop/running.h>
 #include <pinion/lib/histogram.h>
 #include <pinion/lib/time.h>
 
@@ -12,13 +13,6 @@
 /// publish. Cost: the clock readings that a turn takes anyway, and additions.
 
 namespace pinion {
-
-/// What runs on the loop's thread, for the report of an overlong turn.
-struct Running {
-  const char* kind = "nothing";  ///< "task", "completion", "message", "timers", or a poller's name.
-  const char* name = nullptr;    ///< The name given to spawn(), if any.
-  const void* code = nullptr;    ///< The address of its code, for addr2line.
-};
 
 struct LoopStats {
   std::uint64_t turns = 0;
@@ -50,8 +44,8 @@ struct LoopStats {
   std::uint64_t tasks_spawned = 0;
   std::uint64_t tasks_refused = 0;  ///< No room for the frame or the task.
 
-  /// Nanoseconds from the earliest due tick to the turn that fired it, once per turn that fired
-  /// any.
+  /// Nanoseconds from the earliest due tick to the turn that fired it: the lateness of the most
+  /// belated timer, once per turn that fired any.
   Histogram timer_lateness;
 };
 

@@ -10,14 +10,14 @@
 /// Cost:       a message carries its own link, so that posting allocates nothing and never finds a
 ///             full queue. A post makes no system call while the loop is awake.
 /// Errors:     posting a message again before its handler was called is a bug; so is letting it
-/// die.
+///             die. An exception that leaves a handler ends the process with a message.
 
 namespace pinion {
 
 class Message : public MpscNode {
  public:
   /// Users derive from Message and static_cast in the handler.
-  using Handler = void (*)(Message&) noexcept;
+  using Handler = void (*)(Message&);
 
   explicit Message(Handler handler) noexcept : handler_(handler) {}
 

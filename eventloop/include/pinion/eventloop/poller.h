@@ -11,6 +11,7 @@
 /// Ownership:  the caller owns both and removes them from the loop before they die.
 /// Threading:  called on the loop's thread only.
 /// Cost:       one virtual call per poller and turn.
+/// Errors:     an exception that leaves one of these calls ends the process with a message.
 
 namespace pinion {
 

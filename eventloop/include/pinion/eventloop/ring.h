@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <pinion/eventloop/running.h>
 #include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/result.h>
@@ -34,8 +35,9 @@ class Completion {
  public:
   /// `result` and `flags` as the kernel gives them: a negative errno, or what the operation says.
   /// While `flags` has IORING_CQE_F_MORE the operation goes on; otherwise it has ended, and when
-  /// nothing else is in flight the handler may destroy the Completion.
-  using Handler = void (*)(Completion&, std::int32_t result, std::uint32_t flags) noexcept;
+  /// nothing else is in flight the handler may destroy the Completion. An exception that leaves it
+  /// ends the process with a message.
+  using Handler = void (*)(Completion&, std::int32_t result, std::uint32_t flags);
 
   explicit Completion(Handler handler) noexcept : handler_(handler) {}
   Completion(const Completion&) = delete;
@@ -117,7 +119,8 @@ class Ring {
   [[nodiscard]] PINION_EXPORT bool ring_doorbell(int ring_fd);
 
   /// Cancels whatever is in flight and handles completions until there is none or `bound` of real
-  /// time is over. Returns whether nothing is in flight any more.
+  /// time is over. Returns whether nothing is in flight any more. On a ring that isn't enabled,
+  /// what is queued ends with -ECANCELED and never reaches the kernel.
   PINION_EXPORT bool quiesce(Delay bound);
 
   /// Whether a handler is called from quiesce(): then it doesn't start again what was cancelled.
@@ -127,12 +130,8 @@ class Ring {
   /// before both die with the ring. Nothing may poll in between.
   PINION_EXPORT void abandon(Completion& completion) noexcept;
 
-  /// Called before each handler, with the handler's address.
-  using Observer = void (*)(void* context, const void* handler) noexcept;
-  void observe(Observer observer, void* context) noexcept {
-    observer_ = observer;
-    observer_context_ = context;
-  }
+  /// Where each handler is noted before it is called.
+  void note_in(Running& running) noexcept { running_ = &running; }
 
   /// Operations taken and not yet ended.
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
@@ -150,6 +149,8 @@ class Ring {
     std::int32_t result;
     std::uint32_t flags;
   };
+  /// Completions below it belong to nobody. Every Completion lies at a higher address.
+  static constexpr std::uint64_t kReservedData = 16;
 
   explicit Ring(std::unique_ptr<io_uring> ring);
 
@@ -160,13 +161,14 @@ class Ring {
             std::size_t size) noexcept;
   std::size_t copy_out(Entry* entries, std::size_t limit) noexcept;
   void deliver(const Entry& entry);
+  void end_queued();
   void fetch();
 
   std::unique_ptr<io_uring> ring_;
   bool enabled_ = false;
   bool quiescing_ = false;
-  Observer observer_ = nullptr;
-  void* observer_context_ = nullptr;
+  Running nowhere_;
+  Running* running_ = &nowhere_;
   std::uint64_t in_flight_ = 0;
   RingStats stats_;
 };

@@ -21,10 +21,10 @@
 ///   });
 ///
 /// Ownership:  the runtime owns threads, loops, and what is given to Lcore::keep(). All of it lives
-///             and dies on its lcore's thread. No loop dies before every loop has ended, every kept
-///             object is gone, and what these posted to other lcores has been handled: lcores, and
-///             destructors of what they keep, may post to each other to the end. Only tasks and
-///             handlers that a dying loop still calls may not post to another.
+///             and dies on its lcore's thread. No loop dies before every loop has ended, with its
+///             tasks and operations, every kept object is gone, and what all these posted to other
+///             lcores has been handled and answered: whatever runs on lcores may post to others to
+///             the end. What still answers answers is cut off.
 /// Threading:  run() on one thread, which waits for signals meanwhile. request_drain() and
 ///             request_stop() from any thread and from signal handlers.
 /// Signals:    SIGTERM and SIGINT are blocked while run() runs, and the mask is restored. The first

@@ -1,0 +1,91 @@
+#include <liburing.h>
+
+#include <utility>
+
+#include <pinion/eventloop/loop.h>
+#include <pinion/lib/guarded.h>
+
+/// Where the loop calls handlers, pollers and drainables. The one file of the loop that is built
+/// with exceptions: one that leaves such a call ends the process here, whoever turns the loop.
+
+namespace pinion {
+
+using detail::guarded;
+
+void Ring::deliver(const Entry& entry) {
+  if (entry.user_data < kReservedData) return;
+  Completion& completion = *reinterpret_cast<Completion*>(entry.user_data);
+  if ((entry.flags & IORING_CQE_F_MORE) == 0) {
+    PINION_ASSERT(completion.in_flight_ > 0);
+    --completion.in_flight_;
+    --in_flight_;
+  }
+  *running_ = {"completion", nullptr, reinterpret_cast<const void*>(completion.handler_)};
+  guarded("a completion handler",
+          [&] { completion.handler_(completion, entry.result, entry.flags); });
+}
+
+std::size_t Loop::handle_messages() {
+  std::size_t done = 0;
+  for (; done < options_.message_budget; ++done) {
+    Message* const message = mailbox_.pop();
+    if (message == nullptr) break;
+    note_running("message", nullptr, reinterpret_cast<const void*>(message->handler_));
+    guarded("a message handler", [message] { message->handler_(*message); });
+  }
+  stats_.messages += done;
+  return done;
+}
+
+std::size_t Loop::poll_pollers() {
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    Poller* const poller = pollers_[i].poller;
+    if (poller == nullptr) continue;
+    done += guarded("a poller", [&] {
+      note_running(poller->name(), nullptr, poller);
+      return poller->poll(now_, options_.poll_budget);
+    });
+  }
+  return done;
+}
+
+ParkAnswer Loop::prepare_park(PollerSlot& slot) {
+  slot.prepared = true;
+  return guarded("a poller", [&slot] { return slot.poller->prepare_park(); });
+}
+
+/// Tells the pollers that prepared that the sleep is over.
+void Loop::cancel_park() {
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    PollerSlot& slot = pollers_[i];
+    const bool prepared = std::exchange(slot.prepared, false);
+    if (!prepared || slot.poller == nullptr) continue;
+    guarded("a poller", [&slot] { slot.poller->cancel_park(); });
+  }
+}
+
+void Loop::tell(Drainable& drainable, Order order) {
+  guarded("a drainable", [&] { (drainable.*order)(); });
+}
+
+/// Through a list of what is left to tell, since they may remove themselves or each other.
+void Loop::tell_all(Order order) {
+  List<Drainable> untold;
+  untold.splice(drainables_);
+  while (Drainable* const drainable = untold.pop_front()) {
+    drainables_.push_back(*drainable);
+    tell(*drainable, order);
+  }
+}
+
+bool Loop::all_drained() {
+  return guarded("a drainable", [this] {
+    for (const Drainable& drainable : drainables_) {
+      if (!drainable.drained()) return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace pinion
