@@ -40,6 +40,7 @@ using TickSizes = testing::Types<TickSize<1'000>, TickSize<100'000>, TickSize<1'
                                  TickSize<7'000'003>, TickSize<1'000'000'000>>;
 TYPED_TEST_SUITE(PeriodicTimerTM16, TickSizes);
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 TYPED_TEST(PeriodicTimerTM16, DriftsByNothingOverAMillionPeriods) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   const Instant begin = at(12'345'678'901ns);
@@ -67,6 +68,7 @@ TYPED_TEST(PeriodicTimerTM16, DriftsByNothingOverAMillionPeriods) {
   EXPECT_EQ(timer.next(), begin + period * (kPeriods + 1));
 }
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 TYPED_TEST(PeriodicTimerTM16, SkipsMissedPeriodsAndKeepsTheGrid) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   const std::chrono::nanoseconds period{kTick * 10};
@@ -83,6 +85,7 @@ TYPED_TEST(PeriodicTimerTM16, SkipsMissedPeriodsAndKeepsTheGrid) {
   EXPECT_EQ(timer.missed(), 0);
 }
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 TYPED_TEST(PeriodicTimerTM16, ReplaysMissedPeriodsOneByOne) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   const std::chrono::nanoseconds period{kTick * 10};
@@ -99,6 +102,7 @@ TYPED_TEST(PeriodicTimerTM16, ReplaysMissedPeriodsOneByOne) {
   EXPECT_EQ(timer.next(), Instant{period * 8});
 }
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 TEST(PeriodicTimerTM16, ReplaysABoundedNumberPerAdvanceAndAllInTheEnd) {
   TimingWheel wheel(Instant{});
   Recorder<1'000'000> timer;
@@ -115,6 +119,7 @@ TEST(PeriodicTimerTM16, ReplaysABoundedNumberPerAdvanceAndAllInTheEnd) {
   EXPECT_EQ(timer.served.size(), 1000U + static_cast<std::size_t>((now - at(10s)) / 10ms));
 }
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 /// A period shorter than the tick: several are due in each.
 TEST(PeriodicTimerTM16, ReplaysPeriodsShorterThanATick) {
   TimingWheel wheel(Instant{});

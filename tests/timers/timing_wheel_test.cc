@@ -52,6 +52,7 @@ template <class Size>
 class TimingWheelTM18 : public testing::Test {};
 TYPED_TEST_SUITE(TimingWheelTM18, TickSizes);
 
+// TM18: tick sizes from 1 us to 1 s, and one that does not divide a second.
 TYPED_TEST(TimingWheelTM18, DeadlinesRoundUpAndTheClockDown) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   using Wheel = BasicTimingWheel<kTick>;
@@ -65,6 +66,7 @@ TYPED_TEST(TimingWheelTM18, DeadlinesRoundUpAndTheClockDown) {
   EXPECT_EQ(Wheel::instant_of(3), at_ns(3 * kTick));
 }
 
+// TM18: tick sizes from 1 us to 1 s, and one that does not divide a second.
 TYPED_TEST(TimingWheelTM18, TheEndsOfTimeSaturate) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   using Wheel = BasicTimingWheel<kTick>;
@@ -81,6 +83,7 @@ TYPED_TEST(TimingWheelTM18, TheEndsOfTimeSaturate) {
   EXPECT_EQ(Wheel::instant_of(static_cast<Tick>(ticks) + 1), kNever);
 }
 
+// TM18: tick sizes from 1 us to 1 s, and one that does not divide a second.
 TYPED_TEST(TimingWheelTM18, AnInstantBeforeTheEpochIsTickZero) {
   using Wheel = BasicTimingWheel<TypeParam::kNs>;
   Instant now = at(-10s);
@@ -96,6 +99,7 @@ template <class Size>
 class TimingWheelTM3 : public testing::Test {};
 TYPED_TEST_SUITE(TimingWheelTM3, TickSizes);
 
+// TM3: no timer fires before its nanosecond, budgets and phases within a tick included.
 /// Random nanosecond phases of start, deadlines and polls, with budgets that stop within a tick.
 TYPED_TEST(TimingWheelTM3, NothingFiresBeforeItsNanosecondWithABudgetAtWork) {
   constexpr std::int64_t kTick = TypeParam::kNs;
@@ -126,6 +130,7 @@ TYPED_TEST(TimingWheelTM3, NothingFiresBeforeItsNanosecondWithABudgetAtWork) {
   }
 }
 
+// TM3: no timer fires before its nanosecond, budgets and phases within a tick included.
 TYPED_TEST(TimingWheelTM3, WithoutABudgetTheFirstPollInTheNextTickFires) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   RandomChoices choices(seed());
@@ -148,6 +153,7 @@ TYPED_TEST(TimingWheelTM3, WithoutABudgetTheFirstPollInTheNextTickFires) {
   }
 }
 
+// TM4: a delay that is armed after long work counts from then.
 /// 50 ms of work in a callback, then 10 ms: by the wheel's own now() they would be over already.
 TEST(TimingWheelTM4, ADelayCountsFromTheNowThatTheCallerGives) {
   ManualTime clock(at(5s));
@@ -180,6 +186,7 @@ TEST(TimingWheelTM4, ADelayCountsFromTheNowThatTheCallerGives) {
   EXPECT_LE(worker.second_run - worker.armed_at, 12ms);
 }
 
+// TM11: endless delays saturate, and ticks are 64 bits wide.
 TEST(TimingWheelTM11, AnEndlessDelaySaturatesAndNeverFires) {
   for (const Instant start : {at(0ns), at(400h), kNever - 1h, kNever - 1ns}) {
     Instant now = start;
@@ -200,6 +207,7 @@ TEST(TimingWheelTM11, AnEndlessDelaySaturatesAndNeverFires) {
   }
 }
 
+// TM11: endless delays saturate, and ticks are 64 bits wide.
 TEST(TimingWheelTM11, TicksAreNotTruncatedTo32Bits) {
   Instant now = at(0ns);
   BasicTimingWheel<1'000> wheel(now);
@@ -214,6 +222,7 @@ TEST(TimingWheelTM11, TicksAreNotTruncatedTo32Bits) {
   EXPECT_EQ(wheel.advance(now), 1U);
 }
 
+// TM11: endless delays saturate, and ticks are 64 bits wide.
 TEST(TimingWheelTM11, ALengthOfTimeBeforeNowFiresAtTheNextTick) {
   Instant now = at(10s);
   TimingWheel wheel(now);

@@ -27,6 +27,7 @@ std::uint64_t most_touched(WheelCore& wheel, Tick ticks) {
   return most;
 }
 
+// TM9: a million timers: bounded work per call, in order, with a budget too.
 TEST(TimingWheelTM9, AMillionTimersOverAMinuteInStepsOfATickAreBoundedWorkEach) {
   RandomChoices choices(seed());
   WheelCore wheel(choices.next() >> 20);
@@ -42,6 +43,7 @@ TEST(TimingWheelTM9, AMillionTimersOverAMinuteInStepsOfATickAreBoundedWorkEach) 
   EXPECT_EQ(wheel.stats().worst_lateness, 0U);
 }
 
+// TM9: a million timers: bounded work per call, in order, with a budget too.
 /// The same with a population that renews itself, as a server's does.
 TEST(TimingWheelTM9, WorkIsBoundedInASteadyStateToo) {
   struct Renewed : TimerEntry {
@@ -65,6 +67,7 @@ TEST(TimingWheelTM9, WorkIsBoundedInASteadyStateToo) {
   EXPECT_EQ(wheel.check(), "");
 }
 
+// TM9: a million timers: bounded work per call, in order, with a budget too.
 /// A herd on one tick, a budget, and a few timers on the ticks around it: each call is bounded in
 /// callbacks and in moved entries, nothing fires out of order, and the loop gets its turn between.
 TEST(TimingWheelTM9, AMillionOnOneTickFireWithinABudgetAndInOrder) {
@@ -103,6 +106,7 @@ TEST(TimingWheelTM9, AMillionOnOneTickFireWithinABudgetAndInOrder) {
   EXPECT_EQ(wheel.armed_count(), 0U);
 }
 
+// TM9: a million timers: bounded work per call, in order, with a budget too.
 /// The same with the budget of a slow loop and entries that are cancelled, extended and armed while
 /// a cascade is half done; check() sees the open event.
 TEST(TimingWheelTM9, ACascadeThatTheBudgetCutsInTwoLosesNothing) {
@@ -151,6 +155,7 @@ TEST(TimingWheelTM9, ACascadeThatTheBudgetCutsInTwoLosesNothing) {
   }
 }
 
+// TM9: a million timers: bounded work per call, in order, with a budget too.
 /// All of a large overflow population enters at the same watermark: a bit per advance.
 TEST(TimingWheelTM9, TheScanOfTheOverflowListsIsSpread) {
   constexpr Tick kGrain = Tick{1} << 24;
@@ -168,6 +173,7 @@ TEST(TimingWheelTM9, TheScanOfTheOverflowListsIsSpread) {
   EXPECT_EQ(wheel.advance(WheelCore::kSpan + kLive), kLive);
 }
 
+// TM10: timers armed and cancelled by the million leave nothing behind.
 TEST(TimingWheelTM10, TenMillionArmedAndCancelledLeaveNothingBehind) {
   constexpr std::size_t kPerTick = 1000;
   constexpr std::size_t kLive = 50 * kPerTick;
@@ -244,6 +250,7 @@ void change_around_early_cascade(Tick start, std::array<Change, 3> changes) {
   }
 }
 
+// TM12: extend later, earlier and cancel in all orders, around the early cascade.
 TEST(TimingWheelTM12, LaterEarlierAndCancelInAllOrdersAroundTheEarlyCascade) {
   using Kind = Change::Kind;
   RandomChoices choices(seed());

@@ -34,15 +34,19 @@ void run_model(std::uint64_t operations, std::size_t population, std::uint64_t s
   EXPECT_GT(fired, operations / 100);
 }
 
+// TM1: random operations against an ordered multimap: none early, none lost, none twice.
 TEST(TimingWheelTM1, FiresTheSameEntriesInTheSameAdvanceAsAMultimap) {
   run_model<CorePort>(scaled(200'000), 40, seed());
 }
 
+// TM1: random operations against an ordered multimap: none early, none lost, none twice.
 TEST(TimingWheelTM1, FiresTheSameEntriesWithFewAndWithManyLive) {
   run_model<CorePort>(scaled(20'000), 2, seed() + 1);
   run_model<CorePort>(scaled(20'000), 400, seed() + 2);
 }
 
+// TM1: random operations against an ordered multimap: none early, none lost, none twice.
+// TM18: tick sizes from 1 us to 1 s, and one that does not divide a second.
 TEST(TimingWheelTM1, FiresTheSameEntriesOnEveryTickSize) {
   run_model<InstantPort<1'000>>(scaled(10'000), 40, seed() + 3);
   run_model<InstantPort<100'000>>(scaled(10'000), 40, seed() + 4);

@@ -50,6 +50,7 @@ void run_in_real_time(TimeSource& time) {
   }
 }
 
+// TM3: no timer fires before its nanosecond, budgets and phases within a tick included.
 TEST(TimingWheelTM3, NothingFiresEarlyByTheKernelsClock) {
   MonotonicTime time;
   run_in_real_time<1'000'000>(time);
@@ -57,12 +58,14 @@ TEST(TimingWheelTM3, NothingFiresEarlyByTheKernelsClock) {
   run_in_real_time<7'000'003>(time);
 }
 
+// TM3: no timer fires before its nanosecond, budgets and phases within a tick included.
 TEST(TimingWheelTM3, NothingFiresEarlyWhenTheCounterIsTheClock) {
   Result<TscTime> time = TscTime::create();
   if (!time) GTEST_SKIP() << time.error().what;
   run_in_real_time<1'000>(*time);
 }
 
+// TM4: a delay that is armed after long work counts from then.
 TEST(TimingWheelTM4, TenMillisecondsAfterFiftyOfWorkAreTen) {
   MonotonicTime clock;
   TimingWheel wheel(clock.now());

@@ -18,6 +18,7 @@ namespace {
 
 constexpr Tick kDay = 86'400'000;  // of 1 ms
 
+// TM2: time near 2^30, 2^36 and 2^63 ticks, with a far timer beside short ones.
 TEST(TimingWheelTM2, ShortTimersFireInTheirTickAcrossABoundaryBesideAFarOne) {
   RandomChoices choices(seed());
   for (const Tick boundary : {Tick{1} << 30, Tick{1} << 36, Tick{1} << 63}) {
@@ -59,6 +60,7 @@ std::uint64_t sleep_through(WheelCore& wheel, Tick unit) {
   return wakes;
 }
 
+// TM5: next_expiry() is never late, and few wake-ups suffice for whoever sleeps until it.
 TEST(TimingWheelTM5, ALoopThatSleepsUntilNextExpiryIsNeverLateAndWakesAFewTimesPerTimer) {
   RandomChoices choices(seed());
   for (const Tick start : start_ticks()) {
@@ -77,6 +79,7 @@ TEST(TimingWheelTM5, ALoopThatSleepsUntilNextExpiryIsNeverLateAndWakesAFewTimesP
   }
 }
 
+// TM5: next_expiry() is never late, and few wake-ups suffice for whoever sleeps until it.
 TEST(TimingWheelTM5, WakesOfAPopulationAreItsWheelEvents) {
   RandomChoices choices(seed());
   for (const Tick unit : {Tick{1}, Tick{10}, Tick{1000}}) {
@@ -104,6 +107,7 @@ TEST(TimingWheelTM5, WakesOfAPopulationAreItsWheelEvents) {
   }
 }
 
+// TM5: next_expiry() is never late, and few wake-ups suffice for whoever sleeps until it.
 TEST(TimingWheelTM5, ASpinningLoopHasTheEventsOfASleepingOne) {
   WheelCore wheel(1000);
   Probe probe(wheel);
@@ -118,6 +122,7 @@ TEST(TimingWheelTM5, ASpinningLoopHasTheEventsOfASleepingOne) {
   EXPECT_LE(due, 5U);
 }
 
+// TM7: an entry that arms itself with no delay fires once per advance().
 TEST(TimingWheelTM7, ACallbackThatRearmsItselfWithNothingRunsOncePerAdvance) {
   struct Eager : TimerEntry {
     explicit Eager(WheelCore& its_wheel) : TimerEntry(&Eager::on_fire), wheel(its_wheel) {}
@@ -143,6 +148,7 @@ TEST(TimingWheelTM7, ACallbackThatRearmsItselfWithNothingRunsOncePerAdvance) {
   }
 }
 
+// TM8: a clock that steps back changes nothing; one that leaps fires everything once.
 TEST(TimingWheelTM8, AClockThatStepsBackIsCountedAndIgnored) {
   WheelCore wheel(1000);
   Probe probe(wheel);
@@ -177,6 +183,7 @@ void pause_once(Tick start, Tick longest, Tick pause, std::uint64_t most_moves) 
   EXPECT_EQ(wheel.check(), "");
 }
 
+// TM8: a clock that steps back changes nothing; one that leaps fires everything once.
 TEST(TimingWheelTM8, ADayAndFourHundredDaysInOneCallFireEverythingOnce) {
   for (const Tick start :
        {Tick{0}, (Tick{1} << 30) - 1000, Tick{1} << 42, (Tick{1} << 63) - 1000}) {
@@ -186,6 +193,7 @@ TEST(TimingWheelTM8, ADayAndFourHundredDaysInOneCallFireEverythingOnce) {
   }
 }
 
+// TM8: a clock that steps back changes nothing; one that leaps fires everything once.
 /// In ticks of 1 us nearly all of them live in the overflow lists. Scanning one list whole whenever
 /// an entry can enter would be quadratic.
 TEST(TimingWheelTM8, WorkOfAPauseStaysProportionalWhenMostLiveInOverflow) {
@@ -193,6 +201,7 @@ TEST(TimingWheelTM8, WorkOfAPauseStaysProportionalWhenMostLiveInOverflow) {
   pause_once(12345, 1000 * kDay, 1000 * kDay, 40);
 }
 
+// TM14: a stall of hours with every level and the overflow occupied.
 TEST(TimingWheelTM14, AfterAStallOfHoursEverythingFiresAtThePollAfterItsDeadline) {
   RandomChoices choices(seed());
   for (const Tick start : start_ticks()) {
