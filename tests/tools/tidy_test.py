@@ -71,6 +71,16 @@ class Tidy(unittest.TestCase):
         self.assertTrue(self.findings("headers", **{public: guarded}))
         self.assertFalse(self.findings("headers", **{public: told}))
 
+    def test_headings_of_headers_stay_whole(self):
+        for lines, good in (
+            (["/// Cost:       a turn allocates nothing but", "///             tasks."], True),
+            (["/// Cost:       a turn allocates", "/// but", "///             tasks."], False),
+            (["///             it is never full, or", "/// empty."], False),
+            (["/// Assertions: one fact each, on in", "/// release too."], True),
+        ):  # fmt: skip
+            text = "\n".join(lines) + "\n"
+            self.assertEqual(not self.findings("headings", lib__a_h=text), good, text)
+
     def test_links_lead_somewhere_and_decisions_are_listed(self):
         self.assertTrue(self.findings("links", **{"docs__a.md": "[a](gone.md)\n"}))
         self.assertFalse(self.findings("links", **{"docs__a.md": "[a](start.md#versions)\n"}))

@@ -301,6 +301,17 @@ def check_headers(tree):
             yield f"{path}:1: says nothing of what it is, who owns what, what it costs"
 
 
+def check_headings(tree):
+    """what continues under a heading of a header's comment is aligned with it"""
+    entry = re.compile(r"^\s*///( [A-Z][\w .]{0,10}: {2,}|\s{12,})\S")
+    torn_off = re.compile(r"^\s*/// [a-z(]")
+    for path, text in tree.cpp().items():
+        lines = text.split("\n")
+        for number, (before, line) in enumerate(zip(lines, lines[1:]), 2):
+            if entry.match(before) and torn_off.match(line):
+                yield f"{path}:{number}: torn from the heading above: {line.strip()}"
+
+
 def check_spelling(tree):
     """codespell finds nothing"""
     paths = [path for path in tree.texts if not path.endswith((".svg", ".dict", ".json", ".1"))]

@@ -10,10 +10,9 @@
 /// The cycle counter as a stopwatch that knows what it costs itself.
 ///
 /// What:       the TSC (arm64: the virtual counter), calibrated against CLOCK_MONOTONIC once.
-/// Threading:  one pinned thread; the counter must be invariant, which every machine since 2010
-/// has. Cost:       read() about 10 ns on a virtual machine; fenced_read() about 20 ns. Both are
-/// measured
-///             by calibrate() and subtracted by elapsed_ns().
+/// Threading:  one pinned thread; the counter must be invariant, as it is on machines since 2010.
+/// Cost:       read() about 10 ns on a virtual machine; fenced_read() about 20 ns. Both are
+///             measured by calibrate() and subtracted by elapsed_ns().
 
 namespace pinion::bench {
 

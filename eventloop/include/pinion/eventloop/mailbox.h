@@ -15,7 +15,7 @@
 /// rings. The sender that turns `asleep` into `rung` rings, so there is one doorbell per sleep.
 ///
 /// Ownership:  messages belong to their senders. Threading: push() and must_ring() from any thread,
-/// the rest on the loop's. Cost: one exchange and one load per message.
+///             the rest on the loop's. Cost: one exchange and one load per message.
 
 namespace pinion {
 

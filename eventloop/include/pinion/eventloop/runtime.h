@@ -31,9 +31,8 @@
 ///             drains every loop; the second stops them at once. Lcores, and threads that they
 ///             start, block every signal but those of faults.
 /// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
-/// gives
-///             the first, after everything that was set up is gone. Nothing serves before every
-///             lcore is set up.
+///             gives the first, after everything that was set up is gone. Nothing serves before
+///             every lcore is set up.
 
 namespace pinion {
 

@@ -18,27 +18,25 @@
 ///   loop.spawn(greet(std::move(conn)));
 ///
 /// Ownership:  a Task owns its frame until it is spawned (the loop owns it then) or destroyed. A
-/// task
-///             that is awaited belongs to the expression that awaits it.
+///             task that is awaited belongs to the expression that awaits it.
 /// Threading:  a task lives on one loop's thread. It may be created before the loop runs.
 /// Cost:       a frame comes from the loop's FramePool. Starting a child and returning from it are
-/// a
-///             hand-over through the loop's ready list, never a nested call: any depth, any build.
+///             a hand-over through the loop's ready list, never a nested call: any depth, any
+///             build.
 /// Full:       when the pool has no room for a frame, the Task is empty: spawn() refuses it
-/// (counted,
-///             and its handle is empty); awaiting it is a failed assertion, so check before.
+///             (counted, and its handle is empty); awaiting it is a failed assertion, so check
+///             before.
 /// Errors:     an exception that leaves a task ends the process with a message.
 /// Cancelled:  TaskHandle::cancel() ends the wait that the task, or the child it awaits, stands in;
 ///             every later wait of it returns `cancelled` after one turn.
 ///
 /// GCC 12.2:   - it destroys some temporaries of a co_await expression twice: arguments of an
-/// awaited
-///               call must be trivially destructible (span, Delay, numbers, references) or named;
+///               awaited call must be trivially destructible (span, Delay, numbers, references) or
+///               named;
 ///             - it lays out a frame wrongly when a function without a local variable has co_await
-///             in
-///               the condition of an if or a loop. Name the result: `const Wake wake = co_await
-///               …;`. A task that was compiled so ends the process with this advice when it is
-///               called.
+///               in the condition of an if or a loop. Name the result: `const Wake wake =
+///               co_await …;`. A task that was compiled so ends the process with this advice when
+///               it is called.
 
 namespace pinion {
 

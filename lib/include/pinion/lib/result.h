@@ -13,8 +13,7 @@
 /// Threading:  plain values.
 /// Cost:       an Error allocates; it belongs to set-up, never to a packet.
 /// Errors:     look before you take: `if (!result) …`, then `*result`. Don't call value(): it
-/// throws,
-///             and the library is built without exceptions.
+///             throws, and the library is built without exceptions.
 
 namespace pinion {
 
