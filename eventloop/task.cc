@@ -120,7 +120,6 @@ TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
 }
 
 detail::TaskContext* Loop::take_context() noexcept {
-  if (stats_.tasks_live >= options_.max_tasks) return nullptr;
   if (detail::TaskContext* const used = free_contexts_.pop_front(); used != nullptr) return used;
   return contexts_->allocate();
 }

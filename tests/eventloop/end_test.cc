@@ -204,6 +204,28 @@ TEST(EndDeathTest, ALoopWithOperationsInFlightDiesOnItsThreadOnly) {
   EXPECT_DEATH(run_here_and_destroy_there(), "left_nothing_in_flight");
 }
 
+/// When it is cancelled it asks for the end once more, and goes on itself.
+Task<> stop_again(Loop& loop) {
+  Wake wake = Wake::elapsed;
+  while (wake == Wake::elapsed) wake = co_await yield();
+  loop.stop();
+  for (;;) wake = co_await yield();
+}
+
+TEST(End, ASecondStopEndsTheWindingDownAndNoLaterRun) {
+  ManualTime time(Instant{1h});
+  const auto loop = test::make_loop(time);
+  const TaskHandle task = loop->spawn(stop_again(*loop));
+  loop->turn();
+  loop->stop();
+  EXPECT_EQ(loop->run(), Ending::stopped);
+  EXPECT_TRUE(task.done());
+  EXPECT_LT(loop->stats().turns, 100U);
+  const std::uint64_t turns = loop->stats().turns;
+  loop->run_until([&] { return loop->stats().turns > turns; }, 1h);
+  EXPECT_GT(loop->stats().turns, turns);
+}
+
 RuntimeOptions lcores(std::size_t count) {
   RuntimeOptions options;
   options.cpus = *first_cpus(count);

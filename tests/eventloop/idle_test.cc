@@ -55,6 +55,12 @@ TEST(IdleController, ASpinWithoutEndIsCutOffAndDoesNotOverflow) {
   EXPECT_EQ(IdleController(IdlePolicy::adaptive, -1s).next_step(0s), Step::park);
 }
 
+TEST(IdleController, NeverSpinsLongerThanTheLongestSpin) {
+  IdleController controller(IdlePolicy::adaptive, 50us);
+  for (int i = 0; i < 100; ++i) controller.on_arrival(45us);
+  EXPECT_EQ(controller.spin_budget(), Delay{50us});
+}
+
 TEST(IdleController, OneLongGapDoesNotOutweighManyShortOnes) {
   IdleController adaptive(IdlePolicy::adaptive, 100us);
   for (int i = 0; i < 100; ++i) adaptive.on_arrival(5us);

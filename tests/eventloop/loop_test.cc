@@ -309,6 +309,10 @@ TEST_F(ParkingLoop, ATaskThatIgnoresItsCancellationIsDestroyedAtTheBound) {
   loop->run();
   EXPECT_TRUE(gone);
   EXPECT_EQ(loop->frame_pool().stats().live, 0U);
+  // Nothing of it is left for the task in its place.
+  int ended = 0;
+  loop->spawn(sleep_for_ever(ended)).cancel();
+  EXPECT_TRUE(loop->run_until([&] { return ended == 1; }, 10s));
 }
 
 /// Counts its orders; drained when told so.

@@ -3,6 +3,8 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -220,9 +222,11 @@ TEST(Ring, QuiesceOfOneThatIsNotEnabledEndsWhatIsQueued) {
   const auto ring = make_ring();
   Counting first;
   Counting second;
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  const std::uint64_t one = 1;
   queue_nop(*ring, first);
   ring->cancel(first);
-  queue_nop(*ring, second);
+  io_uring_prep_write(&ring->get_sqe(second), fd, &one, sizeof(one), 0);
   EXPECT_TRUE(ring->quiesce(1s));
   EXPECT_EQ(first.last_result, -ECANCELED);
   EXPECT_EQ(second.last_result, -ECANCELED);
@@ -233,6 +237,37 @@ TEST(Ring, QuiesceOfOneThatIsNotEnabledEndsWhatIsQueued) {
   EXPECT_EQ(ring->poll(64), 1U);
   EXPECT_EQ(first.last_result, 0);
   EXPECT_EQ(first.count + second.count, 3);
+  std::uint64_t written = 0;
+  EXPECT_LT(read(fd, &written, sizeof(written)), 0);
+  close(fd);
+}
+
+TEST(Ring, OnePollHandlesAllThatIsThere) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  Counting counting;
+  for (int i = 0; i < 200; ++i) queue_nop(*ring, counting);
+  ring->submit();
+  EXPECT_EQ(ring->poll(1000), 200U);
+}
+
+TEST(Ring, AMultishotIsInFlightUntilItsLastCompletion) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  Counting counting;
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  io_uring_prep_poll_multishot(&ring->get_sqe(counting), fd, POLLIN);
+  ring->submit();
+  const std::uint64_t one = 1;
+  for (int i = 1; i <= 3; ++i) {
+    ASSERT_EQ(write(fd, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+    EXPECT_EQ(ring->poll(64), 1U);
+    EXPECT_EQ(counting.count, i);
+    EXPECT_EQ(counting.in_flight(), 1U);
+  }
+  EXPECT_TRUE(ring->quiesce(1s));
+  EXPECT_EQ(counting.last_result, -ECANCELED);
+  close(fd);
 }
 
 TEST(Ring, OptionsOutOfRangeAreRefusedWithTheRange) {

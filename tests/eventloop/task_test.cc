@@ -72,8 +72,10 @@ TEST_F(TaskTest, NoDelayAndPastDeadlinesTakeOneTurn) {
     out.push_back(co_await sleep_until(Instant::min()));
   };
   loop->spawn(sleeper(wakes));
-  turns(5);
-  EXPECT_EQ(wakes, std::vector(4, Wake::elapsed));
+  for (std::size_t turn = 0; turn < 5; ++turn) {
+    loop->turn();
+    EXPECT_EQ(wakes, std::vector(turn, Wake::elapsed));
+  }
 }
 
 /// Until it is cancelled.
@@ -164,6 +166,19 @@ TEST_F(TaskTest, CancelBeforeTheFirstTurnIsSeenByTheFirstWait) {
   EXPECT_EQ(wakes, std::vector(3, Wake::cancelled));
 }
 
+TEST_F(TaskTest, ATaskInThePlaceOfACancelledOneIsNotCancelled) {
+  std::vector<Wake> wakes;
+  const auto yielding = [](std::vector<Wake>& out) -> Task<> {
+    const Wake wake = co_await yield();
+    out.push_back(wake);
+  };
+  loop->spawn(yielding(wakes)).cancel();
+  turns(2);
+  loop->spawn(yielding(wakes));
+  turns(2);
+  EXPECT_EQ(wakes, (std::vector{Wake::cancelled, Wake::elapsed}));
+}
+
 TEST_F(TaskTest, AChildSeesTheCancellationOfItsRoot) {
   std::vector<Wake> wakes;
   bool seen_by_child = false;
@@ -208,6 +223,7 @@ TEST_F(TaskTest, L4_ATaskThatYieldsForEverDelaysNoTimer) {
   const TaskHandle spinning = loop->spawn(count_yields(yields));
   loop->spawn(sleeper(fired));
   turns(100);
+  EXPECT_EQ(yields, 100);  // Others have their turn after each.
   EXPECT_FALSE(fired);
   time.advance(11ms);
   turns(2);  // One fires the timer, one runs the task.

@@ -67,6 +67,16 @@ TEST_F(Turn, L2_WhatIsArmedAfterLongWorkInOneResumptionIsNotEarly) {
   EXPECT_GE(*second.fired_at, kStart + 400ms);
 }
 
+// L10: times beyond the wheel, stalls of hours, a clock that steps back.
+TEST_F(Turn, L10_WhenTheClockStepsBackTheLoopsStandsStill) {
+  loop->turn();
+  time.set(saturating_add(kStart, -1s));
+  turns(2);
+  EXPECT_EQ(loop->now(), kStart);
+  EXPECT_EQ(loop->fresh_now(), kStart);
+  EXPECT_EQ(loop->stats().idle_ns, 0U);
+}
+
 /// A loop that sleeps, on the real clock. A lost wake-up shows as a run that takes until its bound.
 class Sleep : public ::testing::Test {
  protected:
@@ -159,6 +169,17 @@ TEST_F(Sleep, WhatTheLastLookFindsIsNotSleptOn) {
   loop->remove_poller(poller);
 }
 
+// L20: no message to a loop that parks at random moments is lost.
+TEST_F(Sleep, L20_AMessageBehindTheLastLookRings) {
+  Counting message;
+  Quiet poller;
+  poller.act = [&] { loop->post(message); };
+  poller.act_in_poll = 2;  // In the last look, when the messages have been looked at.
+  loop->add_poller(poller);
+  EXPECT_TRUE(comes_before_the_bound([&] { return message.count > 0; }));
+  loop->remove_poller(poller);
+}
+
 // L21: wake-ups and stops during the start; a stop with reads and timers armed.
 TEST_F(Sleep, L21_AStopBetweenTheTurnAndTheSleepIsNotSleptOn) {
   Quiet poller;
@@ -230,6 +251,14 @@ class Doze : public Sleep {
     poller.answer = ParkAnswer::doze();
     loop->add_poller(poller);
   }
+  void work_in_every_eighth_poll_from(int first) {
+    doze_at_most(1h);
+    poller.act = [this] {
+      poller.work_in_poll = poller.polls;
+      poller.act_in_poll += 8;
+    };
+    poller.act_in_poll = first;
+  }
   void TearDown() override { loop->remove_poller(poller); }
 
   Quiet poller;
@@ -241,14 +270,52 @@ TEST_F(Doze, GrowsUpToItsBound) {
   EXPECT_GE(loop->stats().parked_ns, 50'000'000U);
 }
 
-TEST_F(Doze, BeginsAnewAfterWork) {
-  doze_at_most(1h);
-  poller.act = [&] {
-    poller.work_in_poll = poller.polls;
-    poller.act_in_poll += 7;  // In turns and in last looks.
-  };
-  poller.act_in_poll = 7;
+TEST_F(Doze, BeginsAnewAfterWorkInATurn) {
+  work_in_every_eighth_poll_from(7);
   EXPECT_TRUE(comes_before_the_bound([&] { return loop->stats().dozes == 64; }));
+}
+
+TEST_F(Doze, BeginsAnewAfterWorkInTheLastLook) {
+  work_in_every_eighth_poll_from(8);
+  EXPECT_TRUE(comes_before_the_bound([&] { return loop->stats().dozes == 64; }));
+}
+
+TEST_F(Sleep, TheBoundOfARunDoesNotOutliveIt) {
+  std::uint64_t parks = 0;
+  for (int run = 0; run < 2; ++run) {
+    loop->run_until([] { return false; }, 5ms);
+    EXPECT_GT(loop->stats().parks, parks);
+    parks = loop->stats().parks;
+  }
+}
+
+TEST_F(Sleep, ASleepThatATimerEndsIsCountedAsThat) {
+  Noting timer(*loop);
+  loop->arm_after(timer, 5ms);
+  EXPECT_TRUE(comes_before_the_bound([&] { return timer.fired_at.has_value(); }));
+  EXPECT_GE(loop->stats().wakes_by_timer, 1U);
+  EXPECT_EQ(loop->stats().wakes_by_completion, 0U);
+}
+
+TEST_F(Sleep, ATaskThatDiesReadyKeepsNobodyAwake) {
+  LoopOptions slow = options();
+  slow.ready_budget = 1;
+  loop.reset();
+  loop = test::make_loop(time, slow);
+  int started = 0;
+  const auto start = [](int& count) -> Task<> {
+    ++count;
+    co_return;
+  };
+  for (int i = 0; i < 3; ++i) loop->spawn(start(started));
+  EXPECT_TRUE(comes_before_the_bound([&] { return started == 3; }));
+  for (int i = 0; i < 3; ++i) loop->spawn(start(started));  // In the places of the others.
+  loop->stop();
+  EXPECT_EQ(loop->run(), Ending::stopped);
+  EXPECT_EQ(started, 4);
+  const std::uint64_t parks = loop->stats().parks;
+  loop->run_until([] { return false; }, 5ms);
+  EXPECT_GT(loop->stats().parks, parks);
 }
 
 TEST_F(Sleep, APollerMayWaitForAnotherDescriptorThanBefore) {
@@ -259,6 +326,9 @@ TEST_F(Sleep, APollerMayWaitForAnotherDescriptorThanBefore) {
   loop->add_poller(poller);
   loop->run_until([] { return false; }, 5ms);
   poller.answer = ParkAnswer::wait_for(second);
+  loop->run_until([] { return false; }, 5ms);
+  // The doorbell and the poll of the second; that of the first has been cancelled.
+  EXPECT_TRUE(comes_before_the_bound([&] { return loop->ring().in_flight() == 2; }));
   std::atomic<bool> written{false};
   std::thread other([&] {
     std::this_thread::sleep_for(20ms);
@@ -267,7 +337,6 @@ TEST_F(Sleep, APollerMayWaitForAnotherDescriptorThanBefore) {
     EXPECT_EQ(write(second, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
   });
   EXPECT_TRUE(comes_before_the_bound([&] { return written.load(); }));
-  EXPECT_LE(loop->ring().in_flight(), 2U);  // The doorbell, and no poll of the first.
   other.join();
   loop->remove_poller(poller);
   close(first);
