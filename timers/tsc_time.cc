@@ -1,6 +1,6 @@
 #include <pinion/timers/time_source.h>
 
-#include <algorithm>
+#include <array>
 #include <fstream>
 #include <string>
 
@@ -8,19 +8,16 @@
 #include <cpuid.h>
 #endif
 
-/// The comparison of the CPU's counter with CLOCK_MONOTONIC.
+/// Reads the CPU's counter together with CLOCK_MONOTONIC.
 
 namespace pinion {
 namespace {
 
-constexpr std::int64_t kCompareEveryNs = 100'000'000;
 constexpr std::int64_t kCalibrateNs = 2'000'000;
-/// A rate serves for so many times as long as it was measured.
-constexpr std::int64_t kServes = 4;
-/// Readings per comparison; the narrowest counts. One that was interrupted is wide.
-constexpr int kReadings = 8;
-/// More than NTP ever slews (500 ppm): a rate that differs by more is another counter.
-constexpr double kMostDrift = 0.001;
+/// How many are taken before calibration gives up.
+constexpr int kMostReadings = 8;
+/// Each of them is the narrowest of so many: one that was interrupted is wide.
+constexpr int kReadings = 4;
 
 std::int64_t kernel_ns() noexcept {
   return MonotonicTime::read().time_since_epoch().count();
@@ -75,8 +72,8 @@ tl::unexpected<Error> refuse(std::string why) {
 
 }  // namespace
 
-TscTime::Sample TscTime::sample() noexcept {
-  Sample best{};
+CounterClock::Reading TscTime::read() noexcept {
+  CounterClock::Reading best{};
   for (int reading = 0; reading < kReadings; ++reading) {
     const std::uint64_t before = counter();
     read_barrier();
@@ -88,79 +85,26 @@ TscTime::Sample TscTime::sample() noexcept {
   return best;
 }
 
-/// The least nanoseconds per count, times 2^32, that two comparisons allow.
-std::uint64_t TscTime::lowest_rate(const Sample& from, const Sample& to) noexcept {
-  const auto ns = static_cast<detail::Wide>(to.ns - from.ns);
-  return static_cast<std::uint64_t>((ns << kRateBits) / (to.after - from.before));
-}
-
-double TscTime::highest_rate(const Sample& from, const Sample& to) noexcept {
-  return static_cast<double>(to.ns - from.ns) / static_cast<double>(to.before - from.after);
-}
-
-/// Goes on from `to` with the rate in use.
-void TscTime::set_base(const Sample& to) noexcept {
-  base_ = to.after;
-  base_ns_ = to.ns;
-  const double width = static_cast<double>(to.after - to.before) * 1e9 / frequency_;
-  error_bound_ns_ = static_cast<std::int64_t>(width + drift_ns_) + 2;
-}
-
-/// Takes the lowest rate that two comparisons allow.
-void TscTime::set_rate(const Sample& from, const Sample& to) noexcept {
-  last_ = to;
-  rate_ = lowest_rate(from, to);
-  const double per_count = static_cast<double>(rate_) / static_cast<double>(1ULL << kRateBits);
-  const auto every = static_cast<double>(std::min(kCompareEveryNs, (to.ns - from.ns) * kServes));
-  frequency_ = 1e9 / per_count;
-  compare_after_ = static_cast<std::uint64_t>(every / per_count);
-  drift_ns_ = (highest_rate(from, to) / per_count - 1) * every;
-}
-
+/// Until three successive readings agree on the rate: the kernel may begin to slew meanwhile.
 Result<> TscTime::calibrate() {
   if (!invariant_counter()) return refuse("this CPU's counter does not run at a constant rate");
   if (kernel_refuses_counter()) return refuse("the kernel has found this CPU's counter unstable");
-  Sample samples[3];
-  for (Sample& taken : samples) {
+  std::array<CounterClock::Reading, 3> readings{};
+  for (int taken = 1; taken <= kMostReadings; ++taken) {
     const std::int64_t until = kernel_ns() + kCalibrateNs;
     while (kernel_ns() < until) {
     }
-    taken = sample();
-    if (&taken == samples) continue;
-    const Sample& before = *(&taken - 1);
-    if (taken.ns <= before.ns || taken.before <= before.after) {
-      return refuse("this CPU's counter stands still or runs backwards");
-    }
+    readings = {readings[1], readings[2], read()};
+    const auto& [first, second, third] = readings;
+    if (taken < 3 || CounterClock::rate_changed(first, second, third)) continue;
+    clock_.start(first, third);
+    return {};
   }
-  const double one = highest_rate(samples[0], samples[1]);
-  const double other = static_cast<double>(lowest_rate(samples[1], samples[2])) /
-                       static_cast<double>(1ULL << kRateBits);
-  if (one > other * (1 + kMostDrift) || other > one * (1 + kMostDrift)) {
-    return refuse("this CPU's counter was measured to change its rate");
-  }
-  set_rate(samples[0], samples[2]);
-  set_base(samples[2]);
-  last_ns_ = base_ns_;
-  return {};
+  return refuse("this CPU's counter was measured to change its rate, or to stand still");
 }
 
-/// After a suspension, or a move to another machine, the counter may have jumped in either
-/// direction: then the rate is kept, and measured anew from here.
 Instant TscTime::resynchronise() noexcept {
-  const Sample from = last_;
-  const Sample to = sample();
-  if (to.ns <= from.ns || to.before <= from.after) {
-    last_ = to;
-  } else if (to.ns - from.ns >= kCalibrateNs * 2) {
-    const double change = static_cast<double>(lowest_rate(from, to)) / static_cast<double>(rate_);
-    if (change < 1 + kMostDrift && change > 1 - kMostDrift) {
-      set_rate(from, to);
-    } else {
-      last_ = to;
-    }
-  }
-  set_base(to);
-  return advanced_to(base_ns_);
+  return clock_.compare(read());
 }
 
 }  // namespace pinion
