@@ -151,6 +151,23 @@ TEST(SaturatingAdd, KeepsNever) {
   EXPECT_EQ(saturating_add(at(1), std::chrono::hours::max()), kNever);
 }
 
+TEST(SaturatingAdd, IsWhatPlusDoes) {
+  EXPECT_EQ(at(5) + Delay(7ns), at(12));
+  EXPECT_EQ(Delay(7ns) + at(5), at(12));
+  EXPECT_EQ(at(1) + Delay(std::chrono::hours::max()), kNever);
+  EXPECT_EQ(at(1) + kNoTimeout, kNever);
+  EXPECT_EQ(kNoTimeout + at(1), kNever);
+  EXPECT_EQ(at(-5) + Delay::min(), Instant::min());
+  EXPECT_EQ(kNever + Delay(-1h), kNever);
+}
+
+TEST(Delay, IsMadeOfTypesThatFitInto64Bits) {
+  __extension__ using Wide = __int128;
+  static_assert(std::is_constructible_v<Delay, duration<std::int64_t>>);
+  static_assert(std::is_constructible_v<Delay, duration<long double>>);
+  static_assert(!std::is_constructible_v<Delay, duration<Wide>>);
+}
+
 TEST(SaturatingSub, BoundsBothEnds) {
   EXPECT_EQ(saturating_sub(at(12), at(5)), Delay(7ns));
   EXPECT_EQ(saturating_sub(at(5), at(12)), Delay(-7ns));

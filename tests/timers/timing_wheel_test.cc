@@ -6,10 +6,9 @@
 #include <limits>
 
 #include <gtest/gtest.h>
+#include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/time_source.h>
-
-#include "choices.h"
 
 /// The wheel in instants: rounding, saturation, which "now" is meant.
 
@@ -103,7 +102,7 @@ TYPED_TEST_SUITE(TimingWheelTM3, TickSizes);
 /// Random nanosecond phases of start, deadlines and polls, with budgets that stop within a tick.
 TYPED_TEST(TimingWheelTM3, NothingFiresBeforeItsNanosecondWithABudgetAtWork) {
   constexpr std::int64_t kTick = TypeParam::kNs;
-  RandomChoices choices(seed());
+  Random choices(seed());
   const auto below = [&](std::int64_t bound) {
     return static_cast<std::int64_t>(choices.below(static_cast<std::uint64_t>(bound)));
   };
@@ -133,7 +132,7 @@ TYPED_TEST(TimingWheelTM3, NothingFiresBeforeItsNanosecondWithABudgetAtWork) {
 // TM3: no timer fires before its nanosecond, budgets and phases within a tick included.
 TYPED_TEST(TimingWheelTM3, WithoutABudgetTheFirstPollInTheNextTickFires) {
   constexpr std::int64_t kTick = TypeParam::kNs;
-  RandomChoices choices(seed());
+  Random choices(seed());
   for (int round = 0; round < 1000; ++round) {
     const auto phase = static_cast<std::int64_t>(choices.below(kTick));
     const auto delay = static_cast<std::int64_t>(1 + choices.below(100 * kTick));
@@ -208,6 +207,25 @@ TEST(TimingWheelTM11, AnEndlessDelaySaturatesAndNeverFires) {
 }
 
 // TM11: endless delays saturate, and ticks are 64 bits wide.
+/// In each way that a caller may write the sum.
+TEST(TimingWheelTM11, AnEndlessExtensionSaturatesAndNeverFires) {
+  for (const Instant start : {at(1ns), at(400h), kNever - 1h}) {
+    TimingWheel wheel(start);
+    std::deque<Waiter> waiters;
+    for (int made = 0; made < 4; ++made) {
+      wheel.arm_after(waiters.emplace_back(start), start, 10ms);
+    }
+    wheel.extend_after(waiters[0], start, kNoTimeout);
+    wheel.extend_after(waiters[1], start, std::chrono::hours::max());
+    wheel.extend(waiters[2], start + kNoTimeout);
+    wheel.extend(waiters[3], start + Delay(std::chrono::hours::max()));
+    for (const Waiter& waiter : waiters) EXPECT_EQ(wheel.deadline(waiter), kNever);
+    EXPECT_EQ(wheel.advance(kNever), 0U);
+    EXPECT_EQ(wheel.armed_count(), 4U);
+  }
+}
+
+// TM11: endless delays saturate, and ticks are 64 bits wide.
 TEST(TimingWheelTM11, TicksAreNotTruncatedTo32Bits) {
   Instant now = at(0ns);
   BasicTimingWheel<1'000> wheel(now);
@@ -242,7 +260,11 @@ TEST(TimingWheel, ExtendsInInstants) {
   for (int turn = 1; turn <= 100; ++turn) {
     now = at(std::chrono::seconds(turn));
     EXPECT_EQ(wheel.advance(now), 0U);
-    wheel.extend(waiter, now + 30s);
+    if (turn % 2 == 0) {
+      wheel.extend(waiter, now + 30s);
+    } else {
+      wheel.extend_after(waiter, now, 30s);
+    }
   }
   EXPECT_EQ(wheel.stats().extended, 100U);
   EXPECT_EQ(wheel.deadline(waiter), at(130s));

@@ -4,14 +4,15 @@
 #include <compare>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <ratio>
 #include <type_traits>
 
 #include <pinion/lib/assert.h>
 
-/// Points in time and delays, as the whole API takes them. Nothing here wraps: what doesn't fit
-/// saturates, so that hours::max() is "for ever" and never minus one hour.
+/// Points in time and delays, as the whole API takes them. Nothing of it wraps: what doesn't fit
+/// saturates, so that hours::max() is "for ever" and never minus one hour. `instant + delay` does
+/// so, too. But `instant + 30s`, with a std::chrono::duration, is std::chrono's sum, where
+/// hours::max() is signed overflow: write it for constants only, and keep a timeout in a Delay.
 ///
 /// Ownership:  plain values of 8 bytes, trivially copyable and destructible.
 /// Threading:  any.
@@ -134,7 +135,7 @@ class Delay {
   constexpr Delay() noexcept = default;
 
   template <class Rep, class Period>
-    requires std::is_arithmetic_v<Rep>
+    requires(std::is_arithmetic_v<Rep> && (std::is_floating_point_v<Rep> || sizeof(Rep) <= 8))
   constexpr Delay(
       std::chrono::duration<Rep, Period> duration) noexcept  // implicit: the API's way in
       : count_(detail::to_nanoseconds<Period>(duration.count())) {}
@@ -167,6 +168,14 @@ inline constexpr Delay kNoTimeout = Delay::max();
     return delay.count() < 0 ? Instant::min() : kNever;
   }
   return Instant{std::chrono::nanoseconds{sum}};
+}
+
+/// The same, as a sum.
+[[nodiscard]] constexpr Instant operator+(Instant from, Delay delay) noexcept {
+  return saturating_add(from, delay);
+}
+[[nodiscard]] constexpr Instant operator+(Delay delay, Instant from) noexcept {
+  return saturating_add(from, delay);
 }
 
 /// How long it is from `earlier` to `later`, negative when they stand the other way round. The ends
