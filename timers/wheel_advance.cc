@@ -30,12 +30,13 @@ std::size_t WheelCore::advance_slowly(Tick target, std::size_t budget) noexcept 
   next_work_ = 0;  // so that a nested call ends up here
 
   std::size_t fired = 0;
-  const Firing outcome = run(target, budget, fired);
+  std::size_t moves = moves_within(budget);
+  const Firing outcome = run(target, budget, fired, moves);
   if (outcome == Firing::destroyed) return fired;
   if (outcome == Firing::stopped) {
     ++budget_hits_;
   } else {
-    if (now_ != before) work_ahead(now_ - before);
+    if (now_ != before) work_ahead(now_ - before, moves);
     next_work_ = first_work();
   }
   floor_ = now_;
@@ -44,8 +45,8 @@ std::size_t WheelCore::advance_slowly(Tick target, std::size_t budget) noexcept 
 }
 
 /// Works through the events up to `target`; moves now_ there unless the budget ends first.
-WheelCore::Firing WheelCore::run(Tick target, std::size_t budget, std::size_t& fired) noexcept {
-  std::size_t moves = moves_within(budget);
+WheelCore::Firing WheelCore::run(Tick target, std::size_t budget, std::size_t& fired,
+                                 std::size_t& moves) noexcept {
   bool counted = false;
   for (;;) {
     if (!unfinished()) {

@@ -7,14 +7,14 @@
 namespace pinion {
 namespace {
 
-/// The quota of the early cascade, per tick. Slots have no counts, so it comes from the total and
-/// from what the level's last slots held. The window of level 2 is 64 ticks long and its slot holds
-/// 4,096 ticks' worth: with 60 s timers and a tick of 1 ms that is 1/14.6 of all, and 1/800 a tick
-/// drains 1/12.5. When the total shrinks without new timers, 1/50 of the last slot does it.
-constexpr std::size_t kArmedPerQuota = 800;
-constexpr std::size_t kSlotPerQuota = 50;
+/// What the early cascade of level 2 moves in the 64 ticks before its slot comes up. Slots have no
+/// counts, so it goes by the total: with 60 s timers and a tick of 1 ms the slot, 4,096 ticks'
+/// worth, is 1/14.6 of all. When the total shrinks without new timers, the level's last slot tells
+/// more. The windows of the levels above are 64 and 4,096 times as long, so that all of the wheel
+/// fits into them, and less each tick than here.
+constexpr std::size_t kArmedParts = 2, kSlotParts = 32, kParts = 25;
+/// Beside that, each time: a small slot takes one step.
 constexpr std::size_t kLeastQuota = 32;
-constexpr Tick kMostTicksAtOnce = 64;
 
 /// Where the walk of one sub-list stands.
 struct Walk {
@@ -29,7 +29,7 @@ struct Walk {
 bool WheelCore::cascade(std::size_t& moves) noexcept {
   while (overflow_expiry() <= now_) {
     if (moves == 0) return false;
-    moves -= scan_overflow(moves, now_ - kOverflowGrain);
+    moves -= scan_overflow(moves, 0);
   }
   for (unsigned level = kLevels - 1; level > 0; --level) {
     if ((now_ & ((Tick{1} << shift_of(level)) - 1)) != 0) continue;
@@ -52,24 +52,37 @@ void WheelCore::note_drained(unsigned level, Tick slot, std::size_t moved) noexc
   drained.moved += moved;
 }
 
-/// The early cascade: while the digit below a level is 63, the level's next slot is drained a bit
-/// per tick. Nothing depends on it but the time that the boundary takes.
-void WheelCore::work_ahead(Tick elapsed) noexcept {
-  const auto ticks = static_cast<std::size_t>(std::min(elapsed, kMostTicksAtOnce));
-  const std::size_t by_total = armed_count() / kArmedPerQuota;
+/// How many entries the early cascade of `level` may move after `elapsed` ticks.
+std::size_t WheelCore::early_quota(unsigned level, Tick elapsed) const noexcept {
+  std::size_t share = armed_count();
+  if (level == 2) {
+    share = std::max(share * kArmedParts, drained_[2].last_size * kSlotParts) / kParts;
+  }
+  const unsigned window = shift_of(level - 1);
+  return (share * std::min(elapsed, Tick{1} << window) >> window) + kLeastQuota;
+}
+
+/// The early cascade: while the digit below a level is 63, the level's next slot is drained, a bit
+/// in each call and no more than `moves` in all. Nothing depends on it but the time that the
+/// boundary takes.
+void WheelCore::work_ahead(Tick elapsed, std::size_t moves) noexcept {
+  const std::size_t before = moves;
   for (unsigned level = 2; level < kLevels; ++level) {
     if (digit(now_, level - 1) != kSlots - 1) continue;
     const Tick position = (now_ >> shift_of(level)) + 1;
     const unsigned index = digit(position, 0);
     if ((occupied_[level] >> index & 1) == 0) continue;
     note_drained(level, position << shift_of(level), 0);
-    const std::size_t by_last = drained_[level].last_size / kSlotPerQuota;
-    const std::size_t quota = std::max(by_total, by_last) + kLeastQuota;
-    const std::size_t moved = drain_slot(level, index, quota * ticks);
+    const std::size_t moved =
+        drain_slot(level, index, std::min(early_quota(level, elapsed), moves));
     drained_[level].moved += moved;
-    early_moved_ += moved;
+    moves -= moved;
   }
-  early_moved_ += scan_overflow((by_total + kLeastQuota) * ticks, now_);
+  if (overflow_near()) {
+    // As if it were a slot above the top level, whose window is a slot of that level.
+    moves -= scan_overflow(std::min(early_quota(kLevels, elapsed), moves), kOverflowAhead);
+  }
+  early_moved_ += before - moves;
 }
 
 /// Places up to `limit` entries of a slot again, walking its sub-lists in turn, so that the cache

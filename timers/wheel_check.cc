@@ -2,8 +2,8 @@
 
 #include <pinion/timers/wheel_core.h>
 
-/// check(): a dumb scan, list by list and entry by entry, that shares no reckoning with the code it
-/// checks but the constants.
+/// check(): a dumb scan, list by list and entry by entry. What next_expiry() must be is reckoned
+/// from what the scan found, with no function of the code that is checked.
 
 namespace pinion {
 
@@ -11,7 +11,8 @@ struct WheelCore::Checker {
   const WheelCore& wheel;
   const char* failure = nullptr;
   std::uint64_t entries = 0;
-  Tick earliest_place = kNeverTick;
+  Tick earliest_place = kNeverTick;  ///< Of what is in the levels.
+  Tick earliest_scan = kNeverTick;   ///< Of the overflow lists and the scan under way.
 
   bool require(bool condition, const char* what) noexcept {
     if (!condition && failure == nullptr) failure = what;
@@ -74,24 +75,23 @@ struct WheelCore::Checker {
   }
 
   void overflow() noexcept {
-    Tick due = kNeverTick;
     for (unsigned list = 0; list < kOverflowLists; ++list) {
       const Tick watermark = wheel.watermark_[list];
       const std::uint64_t length =
           walk(wheel.heads_[kOverflowHeads + list], [&](const TimerEntry& entry) {
-            require(watermark <= entry.place_ - kOverflowGrain, "overflow: watermark too late");
+            require(watermark <= entry.place_, "overflow: watermark too late");
             require(entry.place_ % kOverflowGrain == 0, "overflow: place off the grain");
-            require(entry.place_ >= wheel.now_ + (wheel.event_open_ ? 0 : 1),
-                    "overflow: an entry was left behind");
           });
       require((length == 0) == (watermark == kNeverTick), "overflow: watermark of an empty list");
-      due = std::min(due, watermark);
+      earliest_scan = std::min(earliest_scan, watermark);
     }
-    require(due == wheel.overflow_due_, "overflow: the smallest watermark is wrong");
-    walk(wheel.scanned_, [&](const TimerEntry& entry) {
+    require(earliest_scan == wheel.overflow_due_, "overflow: the smallest watermark is wrong");
+    const std::uint64_t scanned = walk(wheel.scanned_, [&](const TimerEntry& entry) {
       require(entry.place_ >= wheel.scan_by_, "overflow: a scan that ends too late");
-      require(wheel.scan_by_ >= wheel.now_, "overflow: a scan that should have ended");
     });
+    if (scanned != 0) earliest_scan = std::min(earliest_scan, wheel.scan_by_);
+    require(earliest_scan > wheel.now_ || (wheel.event_open_ && earliest_scan == wheel.now_),
+            "overflow: a scan that should have ended");
     walk(wheel.never_, [&](const TimerEntry& entry) {
       require(entry.place_ == kNeverTick, "never: an entry that has a deadline");
     });
@@ -101,14 +101,17 @@ struct WheelCore::Checker {
     walk(wheel.firing_, [&](const TimerEntry& entry) {
       require(entry.place_ == wheel.now_, "firing: an entry of another tick");
     });
-    require(entries == wheel.armed_count(), "count: armed_count() is not what is linked");
+    require(wheel.armed_ - wheel.cancelled_ - wheel.fired_ == entries,
+            "count: armed_count() is not what is linked");
     require(wheel.floor_ >= wheel.now_, "time: now() is before the time of the links");
-    if (wheel.unfinished()) {
+    const bool advancing = wheel.destroyed_ != nullptr;
+    require(advancing || wheel.floor_ == wheel.now_, "time: now() is not the time of the links");
+    if (wheel.event_open_ || wheel.firing_.next != &wheel.firing_) {
       require(wheel.next_work_ <= wheel.now_, "next work: due work would be left");
       return;
     }
-    const Tick event = std::min(earliest_place, wheel.overflow_expiry());
-    require(wheel.first_event() == event, "next expiry: not the earliest place");
+    const Tick event = std::min(earliest_place, earliest_scan);
+    require(wheel.next_expiry() == event, "next expiry: not the earliest place");
     require(wheel.next_work_ <= event, "next work: after the next event");
     const Tick block = wheel.now_ / kSlots;
     require(block == kNeverTick / kSlots || wheel.next_work_ <= (block + 1) * kSlots,

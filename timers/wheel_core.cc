@@ -111,7 +111,7 @@ Tick WheelCore::first_event() const noexcept {
 /// the next multiple of 64. 0 at the end of time.
 Tick WheelCore::first_work() const noexcept {
   const Tick next = now_ + 1;
-  if (!scanned_.alone() || overflow_due_ <= now_) return next;
+  if (overflow_near()) return next;
   for (unsigned level = 2; level < kLevels; ++level) {
     if (digit(now_, level - 1) != kSlots - 1) continue;
     if ((occupied_[level] >> digit((now_ >> shift_of(level)) + 1, 0) & 1) != 0) return next;

@@ -4,11 +4,11 @@
 #include <new>
 
 #include <gtest/gtest.h>
+#include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/periodic_timer.h>
 #include <pinion/timers/wheel_core.h>
 
-#include "choices.h"
 #include "probe.h"
 
 /// Counts what this program allocates: operator new is replaced here, and the calls that the
@@ -45,7 +45,25 @@ void* operator new(std::size_t size) {
   if (memory == nullptr) std::abort();
   return memory;
 }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return std::malloc(size);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::aligned_alloc(static_cast<std::size_t>(alignment), size);
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  void* const memory = operator new(size, alignment, std::nothrow);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
 void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {
@@ -56,7 +74,7 @@ namespace pinion::test {
 namespace {
 
 TEST(TimingWheel, ArmExtendCancelAndAdvanceNeverAllocate) {
-  RandomChoices choices(seed());
+  Random choices(seed());
   WheelCore wheel(choices.next() >> 20);
   std::deque<Probe> probes = make_probes(wheel, 5000);
   const std::size_t before = allocations;
@@ -75,7 +93,8 @@ TEST(TimingWheel, ArmExtendCancelAndAdvanceNeverAllocate) {
         wheel.cancel(probe);
         break;
       default:
-        wheel.advance(wheel.now() + any_magnitude(choices, choices.below(8) == 0 ? 36 : 8));
+        wheel.advance(wheel.now() + any_magnitude(choices, choices.below(8) == 0 ? 36 : 8),
+                      choices.below(4) == 0 ? choices.below(3) : kNoBudget);
     }
     static_cast<void>(wheel.next_expiry());
   }

@@ -4,10 +4,9 @@
 #include <deque>
 #include <vector>
 
+#include <pinion/lib/random.h>
 #include <pinion/timers/timer_entry.h>
 #include <pinion/timers/wheel_core.h>
-
-#include "choices.h"
 
 namespace pinion::test {
 
@@ -39,7 +38,8 @@ inline Tick saturated(Tick tick, Tick more) {
 }
 
 /// 1 to 2^bits, as likely small as large.
-inline Tick any_magnitude(RandomChoices& choices, unsigned bits) {
+template <class Choices>
+Tick any_magnitude(Choices& choices, unsigned bits) {
   const Tick power = Tick{1} << choices.below(bits);
   return power + choices.below(power);
 }

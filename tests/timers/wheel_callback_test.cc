@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <memory>
@@ -6,10 +7,10 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/wheel_core.h>
 
-#include "choices.h"
 #include "probe.h"
 #include "start_ticks.h"
 
@@ -22,9 +23,15 @@ namespace {
 enum class Deed { cancel, extend, rearm_earlier, destroy };
 enum class Victim { self, earlier_sibling, later_sibling, other_slot, wheel };
 
-/// Three timers of one tick and one of another slot, of which the second does the deed when it is
-/// called. Siblings fire in the order of arming here, so that there is an earlier and a later one;
-/// the wheel promises no order, and the test tells from what it sees.
+/// How the three of one tick come to fire: after how many ticks, and how many in one advance().
+/// They are armed into the slot that fires, or come to it through cascades or the overflow lists.
+struct Way {
+  Tick distance;
+  std::size_t budget;
+};
+
+/// Three timers of one tick and one of another slot. Whichever is called second does the deed, to
+/// itself, to the one called before it, or to the one that is still to come.
 struct Scene {
   struct Actor : TimerEntry {
     Actor(Scene& its_scene, std::size_t its_index)
@@ -33,41 +40,54 @@ struct Scene {
       auto& actor = static_cast<Actor&>(entry);
       Scene& scene = actor.scene;
       ++scene.calls[actor.index];
-      if (actor.index == 1 && scene.calls[1] == 1) scene.act();  // the actor may be gone
+      scene.order.push_back(actor.index);
+      if (scene.order.size() == 2) scene.act();  // the actor may be gone
     }
     Scene& scene;
     std::size_t index;
   };
 
-  Scene(Tick start, Deed its_deed, Victim its_victim) : deed(its_deed), victim(its_victim) {
+  Scene(Tick start, Way way, Deed its_deed, Victim its_victim)
+      : deed(its_deed), victim(its_victim) {
     wheel.emplace(start);
     for (std::size_t index = 0; index < actors.size(); ++index) {
       actors[index] = std::make_unique<Actor>(*this, index);
     }
-    for (std::size_t index = 0; index < 3; ++index) wheel->arm(*actors[index], start + 10);
-    wheel->arm(*actors[3], start + 500);
+    for (std::size_t index = 0; index < 3; ++index)
+      wheel->arm(*actors[index], start + way.distance);
+    wheel->arm(*actors[3], start + way.distance + 490);
   }
 
-  std::size_t target() const {
+  std::vector<std::size_t> targets() const {
     switch (victim) {
       case Victim::self:
-        return 1;
+        return {order[1]};
       case Victim::earlier_sibling:
-        return 0;
+        return {order[0]};
       case Victim::later_sibling:
-        return 2;
-      default:
-        return 3;
+        return {3 - order[0] - order[1]};
+      case Victim::other_slot:
+        return {3};
+      case Victim::wheel:
+        break;
     }
+    return {0, 1, 2, 3};
   }
 
   void act() {
-    if (victim == Victim::wheel) {
+    hit = targets();
+    if (victim == Victim::wheel && deed == Deed::destroy) {
       wheel.reset();
       for (const auto& actor : actors) EXPECT_FALSE(actor->armed());
       return;
     }
-    Actor& actor = *actors[target()];
+    for (const std::size_t target : hit) act_on(target);
+    calls_before = calls;
+    EXPECT_EQ(wheel->check(), "");
+  }
+
+  void act_on(std::size_t target) {
+    Actor& actor = *actors[target];
     const bool was_armed = actor.armed();
     switch (deed) {
       case Deed::cancel:
@@ -80,48 +100,69 @@ struct Scene {
         wheel->arm(actor, wheel->now() + 1);
         break;
       case Deed::destroy:
-        actors[target()].reset();
+        actors[target].reset();
         break;
     }
-    calls_before = calls;
-    EXPECT_EQ(wheel->check(), "");
   }
 
   Deed deed;
   Victim victim;
   std::optional<WheelCore> wheel;
   std::array<std::unique_ptr<Actor>, 4> actors;
+  std::vector<std::size_t> order;  ///< Of the calls.
+  std::vector<std::size_t> hit;    ///< What the deed was done to.
   std::array<int, 4> calls{};
   std::array<int, 4> calls_before{};
 };
 
-void play(Tick start, Deed deed, Victim victim) {
-  Scene scene(start, deed, victim);
-  scene.wheel->advance(start + 10);
-  ASSERT_EQ(scene.calls[1], 1);
-  if (victim == Victim::wheel) return;
-  const std::size_t target = scene.target();
+/// Calls advance() until nothing more is due at `target`.
+void advance_fully(std::optional<WheelCore>& wheel, Tick target, std::size_t budget) {
+  do {
+    wheel->advance(target, budget);
+  } while (wheel && wheel->next_expiry() <= target);
+}
+
+void play(Tick start, Way way, Deed deed, Victim victim) {
+  Scene scene(start, way, deed, victim);
+  advance_fully(scene.wheel, start + way.distance, way.budget);
+  ASSERT_GE(scene.order.size(), 2U);
+  if (!scene.wheel) {
+    ASSERT_EQ(scene.order.size(), 2U) << "the wheel is gone";
+    return;
+  }
   ASSERT_EQ(scene.wheel->check(), "");
-  ASSERT_EQ(scene.calls[target], scene.calls_before[target]) << "ran in the same advance after all";
-  scene.wheel->advance(start + 2000);
+  for (const std::size_t target : scene.hit) {
+    ASSERT_EQ(scene.calls[target], scene.calls_before[target])
+        << "ran in the same advance after all";
+  }
+  advance_fully(scene.wheel, start + way.distance + 2000, way.budget);
   const bool runs_again = deed == Deed::extend || deed == Deed::rearm_earlier;
-  ASSERT_EQ(scene.calls[target], scene.calls_before[target] + (runs_again ? 1 : 0));
   for (std::size_t index = 0; index < 4; ++index) {
-    if (index == target) continue;
-    ASSERT_EQ(scene.calls[index], 1) << "a bystander";
+    const bool was_hit = std::find(scene.hit.begin(), scene.hit.end(), index) != scene.hit.end();
+    const int expected = was_hit ? scene.calls_before[index] + (runs_again ? 1 : 0) : 1;
+    ASSERT_EQ(scene.calls[index], expected) << index;
   }
   ASSERT_EQ(scene.wheel->armed_count(), 0U);
 }
 
 // TM6: cancel, extend, arm earlier and destroy any entry from inside a callback.
 TEST(TimingWheelTM6, EachDeedOnEachVictimFromInsideACallback) {
-  for (const Tick start : start_ticks()) {
-    if (start > kNeverTick - 5000) continue;
-    for (const Deed deed : {Deed::cancel, Deed::extend, Deed::rearm_earlier, Deed::destroy}) {
-      for (const Victim victim : {Victim::self, Victim::earlier_sibling, Victim::later_sibling,
-                                  Victim::other_slot, Victim::wheel}) {
-        ASSERT_NO_FATAL_FAILURE(play(start, deed, victim))
-            << "deed " << static_cast<int>(deed) << ", victim " << static_cast<int>(victim);
+  constexpr Way kWays[] = {{10, kNoBudget},
+                           {10, 1},
+                           {500, kNoBudget},
+                           {300'000, 1},
+                           {(Tick{1} << 30) + 777, kNoBudget},
+                           {(Tick{1} << 33) + 777, 1}};
+  for (const Tick start : start_ticks(seed())) {
+    for (const Way way : kWays) {
+      if (start > kNeverTick - 5000 - way.distance) continue;
+      for (const Deed deed : {Deed::cancel, Deed::extend, Deed::rearm_earlier, Deed::destroy}) {
+        for (const Victim victim : {Victim::self, Victim::earlier_sibling, Victim::later_sibling,
+                                    Victim::other_slot, Victim::wheel}) {
+          ASSERT_NO_FATAL_FAILURE(play(start, way, deed, victim))
+              << "start " << start << ", distance " << way.distance << ", deed "
+              << static_cast<int>(deed) << ", victim " << static_cast<int>(victim);
+        }
       }
     }
   }
@@ -164,7 +205,7 @@ void arm_on_the_stack(WheelCore& wheel, Tick deadline) {
 
 // TM13: entries on the stack unlink themselves.
 TEST(TimingWheelTM13, EntriesOnTheStackUnlinkThemselves) {
-  RandomChoices choices(seed());
+  Random choices(seed());
   WheelCore wheel(choices.next() >> 8);
   Probe witness(wheel);
   for (int round = 0; round < 1'000'000; ++round) {
@@ -183,7 +224,7 @@ TEST(TimingWheelTM13, EntriesOnTheStackUnlinkThemselves) {
 /// A tick with six timers, of which the budget lets two fire: what is done to the other four before
 /// the next call counts.
 TEST(TimingWheelTM15, WhatABudgetLeftMayBeCancelledExtendedAndDestroyed) {
-  for (const Tick start : start_ticks()) {
+  for (const Tick start : start_ticks(seed())) {
     if (start > kNeverTick - 5000) continue;
     WheelCore wheel(start);
     std::vector<std::unique_ptr<Probe>> probes;
@@ -231,6 +272,38 @@ TEST(TimingWheelTM15, EverythingLeftMayGo) {
   EXPECT_EQ(wheel.check(), "");
   EXPECT_EQ(wheel.advance(20), 0U);
   EXPECT_EQ(wheel.now(), 20U);
+}
+
+// TM15: what a budget left in a tick may be cancelled, extended and destroyed.
+/// A whole tick of the rest may be in any state when the budget ends, wherever it came from: half
+/// of a slot cascaded, or half of it fired.
+TEST(TimingWheelTM15, WhatABudgetLeftOfACascadeMayGo) {
+  Random random(seed());
+  for (const Tick start : start_ticks(seed())) {
+    if (start > kNeverTick - 100'000) continue;
+    WheelCore wheel(start);
+    std::deque<Probe> probes = make_probes(wheel, 100);
+    const Tick due = (start / 4096 + 2) * 4096;
+    for (Probe& probe : probes) wheel.arm(probe, due);
+    std::size_t fired = 0;
+    for (int calls = 0; wheel.next_expiry() <= due + 10; ++calls) {
+      ASSERT_LT(calls, 100);
+      fired += wheel.advance(due + 10, 7);
+      Probe& one = probes[random.below(probes.size())];
+      Probe& other = probes[random.below(probes.size())];
+      if (one.armed()) wheel.cancel(one);
+      if (other.armed()) wheel.extend(other, due + 1000 + random.below(1000));
+      ASSERT_EQ(wheel.check(), "");
+    }
+    fired += wheel.advance(due + 3000);
+    std::size_t seen = 0;
+    for (const Probe& probe : probes) {
+      ASSERT_LE(probe.fired, 1U);
+      seen += probe.fired;
+    }
+    ASSERT_EQ(fired, seen);
+    ASSERT_EQ(wheel.armed_count(), 0U);
+  }
 }
 
 // TM15: what a budget left in a tick may be cancelled, extended and destroyed.

@@ -16,6 +16,8 @@
 #include <pinion/timers/timing_wheel.h>
 #include <pinion/timers/wheel_core.h>
 
+#include "probe.h"
+
 /// The slow, obvious wheel: an ordered multimap of deadlines beside the real wheel. Each step does
 /// one random thing to both and compares them; the unit test and the fuzzer share it.
 ///
@@ -157,12 +159,6 @@ class WheelModel {
     return more > kNeverTick - tick ? kNeverTick : tick + more;
   }
 
-  /// Of any magnitude, as likely small as large.
-  Tick any_magnitude(unsigned bits) {
-    const Tick power = Tick{1} << below(bits);
-    return power + below(power);
-  }
-
   Tick earliest() const { return due_.empty() ? kNeverTick : due_.begin()->first; }
   Tick floor() const { return advancing_ ? target_ : now_; }
 
@@ -188,7 +184,7 @@ class WheelModel {
       case 5:
         return plus(now_, (Tick{1} << 30) - 2 + below(4));
       case 6:
-        return plus(now_, any_magnitude(44));
+        return plus(now_, any_magnitude(choices_, 44));
       case 7:
         return plus(now_, 4000 + below(5000));
       case 8:
@@ -215,9 +211,9 @@ class WheelModel {
       case 4:
         return near_boundary();
       case 5:
-        return chance(20) ? plus(now_, any_magnitude(44)) : plus(now_, 1);
+        return chance(20) ? plus(now_, any_magnitude(choices_, 44)) : plus(now_, 1);
       case 6:
-        return chance(4) ? plus(now_, any_magnitude(20)) : plus(now_, 2);
+        return chance(4) ? plus(now_, any_magnitude(choices_, 20)) : plus(now_, 2);
       case 7:
         return plus(now_, kSteps[below(kSteps.size())]);
       default:

@@ -1,30 +1,31 @@
 #include "wheel_model.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include <gtest/gtest.h>
+#include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 
-#include "choices.h"
 #include "start_ticks.h"
 
 namespace pinion::test {
 namespace {
 
 /// Runs until `operations` are done, each part of it on a wheel of its own that begins at one of
-/// the interesting ticks or at a random one.
+/// the interesting ticks or at a random one: every one of them gets its part.
 template <class Port>
 void run_model(std::uint64_t operations, std::size_t population, std::uint64_t seed) {
-  RandomChoices choices(seed);
+  Random choices(seed);
   const std::vector<Tick> starts = start_ticks();
-  constexpr std::uint64_t kPart = 2000;
+  const std::uint64_t most = std::min<std::uint64_t>(2000, operations / (starts.size() + 4));
   std::uint64_t done = 0;
   std::uint64_t fired = 0;
   for (std::uint64_t part = 0; done < operations; ++part) {
     const std::size_t at = part % (starts.size() + 4);
     const Tick start = at < starts.size() ? starts[at] : choices.next() >> choices.below(64);
-    WheelModel<Port, RandomChoices> model(start, population, choices);
-    while (model.operations() < kPart) {
+    WheelModel<Port, Random> model(start, population, choices);
+    while (model.operations() < most) {
       ASSERT_TRUE(model.step()) << model.failure() << ", start " << start << ", operation "
                                 << done + model.operations();
     }

@@ -2,11 +2,10 @@
 #include <deque>
 
 #include <gtest/gtest.h>
+#include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/time_source.h>
 #include <pinion/timers/timing_wheel.h>
-
-#include "choices.h"
 
 /// Against CLOCK_MONOTONIC: however late a busy machine makes it, nothing is early.
 
@@ -29,7 +28,7 @@ struct Waiter : TimerEntry {
 
 template <std::int64_t kTickNs>
 void run_in_real_time(TimeSource& time) {
-  RandomChoices choices(seed());
+  Random choices(seed());
   BasicTimingWheel<kTickNs> wheel(time.now());
   MonotonicTime clock;
   std::deque<Waiter> waiters;

@@ -19,7 +19,10 @@
 /// Threading:  one lcore, no locks. To arm from elsewhere, post to that lcore's loop.
 /// Cost:       arm, extend, cancel O(1), no allocation anywhere; advance with nothing due is two
 ///             compares, otherwise O(fired + moved + levels) after a pause of any length;
-///             next_expiry O(levels). An entry moves at most once per level on its way.
+///             next_expiry O(levels). An entry moves at most once per level on its way, and before
+///             that at most three times in each overflow list that its distance passes through.
+/// Size:       42 KB, all of it written by the constructor: a member or on the heap, not on a small
+///             thread's stack nor in a coroutine frame.
 /// Order:      by tick; within one tick unspecified.
 /// Misuse:     an entry armed on another wheel, and advance() called from a callback, are refused
 ///             by assertions. An exception that leaves a callback ends the process with a message.
@@ -33,13 +36,13 @@ namespace pinion {
 /// What a wheel has done since it was made.
 struct WheelStats {
   std::uint64_t armed = 0;        ///< Entries armed, armed ones that were placed again included.
-  std::uint64_t fired = 0;        ///< Callbacks called.
-  std::uint64_t cancelled = 0;    ///< Entries taken out before they fired, however.
-  std::uint64_t extended = 0;     ///< Calls of extend().
-  std::uint64_t moved = 0;        ///< Entries placed again by advance(), early ones included.
-  std::uint64_t early_moved = 0;  ///< Those moved ahead of their time, to spread the work.
-  std::uint64_t events = 0;       ///< Calls of advance() at or past next_expiry().
-  std::uint64_t budget_hits = 0;  ///< Calls of advance() that left due work behind.
+  std::uint64_t fired = 0;      ///< Callbacks called.
+  std::uint64_t cancelled = 0;  ///< Entries taken out before they fired, however.
+  std::uint64_t extended = 0;   ///< Calls of extend(); those that armed are in `armed` as well.
+  std::uint64_t moved = 0;      ///< Entries placed again by advance(), early ones included.
+  std::uint64_t early_moved = 0;       ///< Those moved ahead of their time, to spread the work.
+  std::uint64_t events = 0;            ///< Calls of advance() at or past next_expiry().
+  std::uint64_t budget_hits = 0;       ///< Calls of advance() that left due work behind.
   std::uint64_t clock_steps_back = 0;  ///< Calls of advance() with a target before now().
   std::uint64_t worst_lateness = 0;  ///< Most ticks between a deadline and the target it fired at.
 };
@@ -71,7 +74,8 @@ class WheelCore {
 
   /// Moves the deadline of `entry`, as arm() does but made for the hot path: one store unless the
   /// new deadline is before the entry's place in the wheel. Later is cheap, earlier is allowed. An
-  /// entry that isn't armed, because it has just fired, is armed.
+  /// entry that isn't armed is armed, whether it has fired, was cancelled, or is new: where a late
+  /// event may follow a cancel(), ask armed() first.
   void extend(TimerEntry& entry, Tick later) noexcept;
 
   /// Takes `entry` out; its callback doesn't run. False when it wasn't armed.
@@ -79,18 +83,21 @@ class WheelCore {
 
   /// Moves time to `target` and fires what is due, in order of ticks; returns how many fired. With
   /// a budget, at most so many callbacks run and at most max(kLeastMoves, budget *
-  /// kMovesPerBudget) entries are moved (the quota of the early cascade apart): what is left stays
-  /// due, now() stays at its tick and next_expiry() is now(), so that a loop comes back at once. A
-  /// target before now() is counted and taken for now().
+  /// kMovesPerBudget) entries are moved, for whatever reason: what is left stays due, now() stays
+  /// at its tick and next_expiry() is now(), so that a loop comes back at once. A target before
+  /// now() is counted and taken for now().
   std::size_t advance(Tick target, std::size_t budget = kNoBudget) noexcept;
 
   /// Whether advance(target) does more than two compares. Whenever something is due it does.
   [[nodiscard]] bool has_work(Tick target) const noexcept { return target >= next_work_; }
 
   /// No callback runs before this tick: the loop may sleep until then. kNeverTick when nothing is
-  /// armed that fires; now() when the last advance() left due work behind. Exact on level 0, a
-  /// slot's first tick above it: a loop that sleeps until then wakes at most 6 times per timer, and
-  /// once more when an extended entry's old place comes up.
+  /// armed that fires; now() when the last advance() left due work behind, also once all of that
+  /// has been cancelled; in a callback, where now() is the target, it may be before now(). Exact on
+  /// level 0, a slot's first tick above it. A loop that sleeps until then wakes at most kLevels
+  /// times for a timer that is armed and left alone. An extension makes that at most kLevels more,
+  /// if the entry's place comes up before it fires; an entry that is cancelled or moved nearer
+  /// while it is in an overflow list may leave one wake-up behind.
   [[nodiscard]] PINION_EXPORT Tick next_expiry() const noexcept;
 
   /// The last target, or the tick of the due work that the last advance() left behind; inside
@@ -122,8 +129,10 @@ class WheelCore {
 
   /// Overflow lists by distance: list b holds what was 2^(30+b) to 2^(31+b) ticks away.
   static constexpr unsigned kOverflowLists = 64 - kSlotBits * kLevels;
-  /// What the overflow watermarks are rounded up to, so that re-scans are rare.
+  /// What places in the overflow lists are rounded down to: a slot of the top level.
   static constexpr Tick kOverflowGrain = Tick{1} << (kSlotBits * (kLevels - 1));
+  /// How long before its first place comes up the scan of an overflow list may begin.
+  static constexpr Tick kOverflowAhead = kSpan / 2;
 
   /// All list heads in one array: kSubLists per slot, then the overflow lists. A slot of level 0
   /// uses only the first of its lists.
@@ -154,18 +163,25 @@ class WheelCore {
 
   // advance(), beyond its first compare.
   PINION_EXPORT std::size_t advance_slowly(Tick target, std::size_t budget) noexcept;
-  Firing run(Tick target, std::size_t budget, std::size_t& fired) noexcept;
+  Firing run(Tick target, std::size_t budget, std::size_t& fired, std::size_t& moves) noexcept;
   Firing fire(std::size_t& fired, std::size_t budget, std::size_t& moves) noexcept;
   bool run_event(std::size_t& moves) noexcept;
   bool cascade(std::size_t& moves) noexcept;
-  void work_ahead(Tick elapsed) noexcept;
+  void work_ahead(Tick elapsed, std::size_t moves) noexcept;
+  std::size_t early_quota(unsigned level, Tick elapsed) const noexcept;
   void note_drained(unsigned level, Tick slot, std::size_t moved) noexcept;
   std::size_t drain_slot(unsigned level, unsigned index, std::size_t limit) noexcept;
   void replace(TimerEntry& entry, unsigned level) noexcept;
 
   // The overflow lists.
-  std::size_t scan_overflow(std::size_t limit, Tick due) noexcept;
-  bool begin_overflow_scan(Tick due) noexcept;
+  std::size_t scan_overflow(std::size_t limit, Tick ahead) noexcept;
+  bool begin_overflow_scan(Tick ahead) noexcept;
+  bool overflow_within(Tick ahead) const noexcept {
+    return overflow_due_ - now_ <= ahead && overflow_due_ != kNeverTick;
+  }
+  bool overflow_near() const noexcept {
+    return overflow_within(kOverflowAhead) || !scanned_.alone();
+  }
   void reset_watermark(unsigned list) noexcept;
   Tick overflow_expiry() const noexcept;
 
@@ -203,7 +219,7 @@ class WheelCore {
   Link scanned_;               ///< The overflow list that is being scanned.
   Tick scan_by_ = kNeverTick;  ///< When that scan must be finished.
   Tick overflow_due_ = kNeverTick;  ///< The smallest watermark.
-  /// Per overflow list, the first tick at which an entry of it may enter the levels, rounded up.
+  /// Per overflow list, the tick by which it must be scanned: no place in it is before that.
   std::array<Tick, kOverflowLists> watermark_;
 
   std::array<Link, kHeads> heads_;
