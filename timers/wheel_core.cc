@@ -32,9 +32,10 @@ void WheelCore::orphan(Link& head) noexcept {
 }
 
 WheelStats WheelCore::stats() const noexcept {
-  return {.armed = armed_,
+  return {.armed = armed_ - rearmed_,
+          .rearmed = rearmed_,
           .fired = fired_,
-          .cancelled = cancelled_,
+          .cancelled = cancelled_ - rearmed_,
           .extended = extended_,
           .moved = moved_,
           .early_moved = early_moved_,
@@ -47,7 +48,10 @@ WheelStats WheelCore::stats() const noexcept {
 /// For an entry that is armed already, and for a deadline in the past or beyond the levels.
 void WheelCore::arm_specially(TimerEntry& entry, Tick deadline) noexcept {
   PINION_ASSERT(entry.owner_ == nullptr || entry.owner_ == this);
-  if (entry.owner_ != nullptr) cancel(entry);
+  if (entry.owner_ != nullptr) {
+    cancel(entry);
+    ++rearmed_;
+  }
   entry.owner_ = this;
   link(entry, clamped(deadline), armed_++);
 }

@@ -219,5 +219,24 @@ TEST(TimingWheelTM10, WhatIsArmedAndCancelledLeavesNothingBehindFromEveryStart) 
   }
 }
 
+/// Each call of arm() counts once: as armed or as re-armed.
+TEST(TimingWheel, CountsWhatIsArmedAgainAsSuch) {
+  WheelCore wheel(5);
+  std::deque<Probe> probes = make_probes(wheel, 3);
+  for (Probe& probe : probes) wheel.arm(probe, 10);
+  wheel.arm(probes[0], 12);
+  wheel.arm(probes[0], 11);
+  wheel.arm(probes[1], kNeverTick);
+  wheel.cancel(probes[1]);
+  wheel.extend(probes[1], 20);
+  EXPECT_EQ(wheel.advance(15), 2U);
+  const WheelStats stats = wheel.stats();
+  EXPECT_EQ(stats.armed, 4U);
+  EXPECT_EQ(stats.rearmed, 3U);
+  EXPECT_EQ(stats.cancelled, 1U);
+  EXPECT_EQ(stats.fired, 2U);
+  EXPECT_EQ(stats.armed, stats.fired + stats.cancelled + wheel.armed_count());
+}
+
 }  // namespace
 }  // namespace pinion::test

@@ -35,7 +35,8 @@ namespace pinion {
 
 /// What a wheel has done since it was made.
 struct WheelStats {
-  std::uint64_t armed = 0;        ///< Entries armed, armed ones that were placed again included.
+  std::uint64_t armed = 0;      ///< Entries armed that were not: armed = fired + cancelled + live.
+  std::uint64_t rearmed = 0;    ///< Calls of arm() for an armed entry: it was placed again.
   std::uint64_t fired = 0;      ///< Callbacks called.
   std::uint64_t cancelled = 0;  ///< Entries taken out before they fired, however.
   std::uint64_t extended = 0;   ///< Calls of extend(); those that armed are in `armed` as well.
@@ -206,6 +207,7 @@ class WheelCore {
 
   std::array<Drained, kLevels> drained_{};
 
+  std::uint64_t rearmed_ = 0;  ///< Part of armed_ and of cancelled_.
   std::uint64_t early_moved_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t budget_hits_ = 0;
