@@ -6,6 +6,9 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pinion/test/seed.h>
+
+#include "start_ticks.h"
 
 namespace pinion {
 namespace {
@@ -69,6 +72,29 @@ TYPED_TEST(PeriodicTimerTM16, DriftsByNothingOverAMillionPeriods) {
 }
 
 // TM16: periodic timers keep their grid, and skip or replay what they missed.
+/// From every start that an instant can name, with both policies.
+TYPED_TEST(PeriodicTimerTM16, KeepsTheGridFromEveryStart) {
+  constexpr std::int64_t kTick = TypeParam::kNs;
+  using Wheel = BasicTimingWheel<kTick>;
+  const std::chrono::nanoseconds period{kTick * 7 / 3 + 1};
+  for (const Tick start : test::start_ticks(test::seed())) {
+    const Instant begin = Wheel::instant_of(start);
+    if (begin > kNever - 10'000 * period) continue;
+    for (const Missed policy : {Missed::skip, Missed::replay}) {
+      Wheel wheel(begin);
+      Recorder<kTick> timer;
+      timer.start(wheel, begin, period, policy);
+      for (int wakes = 0; timer.served.size() < 200; ++wakes) {
+        ASSERT_LT(wakes, 3000);
+        wheel.advance(wheel.next_expiry() + (wakes % 9 == 0 ? 5 * period : 0ns));
+      }
+      const auto periods = static_cast<std::int64_t>(timer.served.size()) + timer.skipped;
+      ASSERT_EQ(timer.served.back(), begin + period * periods);
+    }
+  }
+}
+
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 TYPED_TEST(PeriodicTimerTM16, SkipsMissedPeriodsAndKeepsTheGrid) {
   constexpr std::int64_t kTick = TypeParam::kNs;
   const std::chrono::nanoseconds period{kTick * 10};
@@ -109,7 +135,7 @@ TEST(PeriodicTimerTM16, ReplaysABoundedNumberPerAdvanceAndAllInTheEnd) {
   timer.start(wheel, Instant{}, 10ms, Missed::replay);
   Instant now = at(10s);
   wheel.advance(now);
-  EXPECT_EQ(timer.served.size(), timer.kReplaysAtOnce);
+  EXPECT_EQ(timer.served.size(), static_cast<std::size_t>(timer.replays_at_once()));
   while (timer.next() <= now) {
     const Instant wake = wheel.next_expiry();
     ASSERT_LE(wake, now + 1ms) << "what is left must not wait";
@@ -128,6 +154,63 @@ TEST(PeriodicTimerTM16, ReplaysPeriodsShorterThanATick) {
   for (int tick = 1; tick <= 30; ++tick) wheel.advance(at(std::chrono::milliseconds(tick)));
   EXPECT_EQ(timer.served.size(), 100U);
   EXPECT_EQ(timer.served.back(), at(30ms));
+}
+
+/// However many periods a tick has, a loop that spins serves each within the tick in which it is
+/// due, and catches up after a stall.
+TEST(PeriodicTimerTM16, ReplayKeepsUpWithAnyNumberOfPeriodsPerTick) {
+  for (const std::int64_t per_tick : {63, 64, 65, 100, 1000}) {
+    BasicTimingWheel<1'000'000'000> wheel(Instant{});
+    Recorder<1'000'000'000> timer;
+    const auto period = 1'000'000'000ns / per_tick;
+    timer.start(wheel, Instant{}, period, Missed::replay);
+    Instant now{};
+    const auto spin_until = [&](Instant end) {
+      for (; now < end; now += 100ms) wheel.advance(now);
+      wheel.advance(now = end);
+    };
+    for (int second = 1; second <= 50; ++second) {
+      spin_until(at(std::chrono::seconds(second)));
+      ASSERT_EQ(timer.served.size(), static_cast<std::size_t>(1s * second / period)) << per_tick;
+    }
+    now = at(60s);  // ten ticks missed at once
+    spin_until(at(75s));
+    EXPECT_EQ(timer.served.size(), static_cast<std::size_t>(75s / period)) << per_tick;
+  }
+}
+
+/// The budget of a wheel may end between the replays of several ticks.
+TEST(PeriodicTimerTM16, ReplaysAllUnderABudget) {
+  TimingWheel wheel(at(77'777us));
+  Recorder<1'000'000> one;
+  Recorder<1'000'000> other;
+  one.start(wheel, at(77'777us), 10ms, Missed::replay);
+  other.start(wheel, at(77'777us), 10ms, Missed::replay);
+  const Instant end = at(5s);
+  for (int calls = 0; one.next() <= end || other.next() <= end; ++calls) {
+    ASSERT_LT(calls, 1000);
+    EXPECT_LE(wheel.advance(std::max(end, wheel.next_expiry()), 1), 1U);
+  }
+  for (const Recorder<1'000'000>* timer : {&one, &other}) {
+    ASSERT_GE(timer->served.size(), 492U);
+    for (std::size_t index = 0; index < timer->served.size(); ++index) {
+      ASSERT_EQ(timer->served[index], at(77'777us + 10ms * static_cast<int>(index + 1)));
+    }
+  }
+}
+
+TEST(PeriodicTimer, BeginsAnewWithNothingMissed) {
+  TimingWheel wheel(Instant{});
+  Recorder<1'000'000> timer;
+  timer.start(wheel, Instant{}, 10ms, Missed::skip);
+  wheel.advance(at(75ms));
+  EXPECT_EQ(timer.missed(), 6);
+  timer.start(wheel, at(75ms), 10ms, Missed::replay);
+  EXPECT_EQ(timer.missed(), 0);
+  EXPECT_EQ(timer.due(), kNever);
+  wheel.advance(at(85ms));
+  EXPECT_EQ(timer.missed(), 0);
+  EXPECT_EQ(timer.skipped, 6);
 }
 
 TEST(PeriodicTimer, StopsAndStartsAnew) {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 
 #include <pinion/lib/assert.h>
@@ -12,7 +12,8 @@
 /// Ownership:  the caller's, and it doesn't move; it stops when it dies. The wheel outlives the
 ///             started timer.
 /// Threading:  that of its wheel.
-/// Cost:       one arm() per firing; no allocation.
+/// Cost:       one arm() per firing; no allocation. A replayed period that is a small part of the
+///             tick makes long calls of advance(): at least a tick's worth of callbacks in each.
 /// Drift:      none: each deadline is the one before plus the period, in nanoseconds, whatever the
 ///             tick. Each firing is late by its rounding alone.
 /// Callbacks:  may stop, start or destroy the timer, its wheel too.
@@ -28,7 +29,7 @@ namespace pinion {
 /// What becomes of the periods that pass between two calls of advance().
 enum class Missed : std::uint8_t {
   skip,    ///< One callback for all of them; missed() says how many there were beside it.
-  replay,  ///< One callback for each, in order, at most kReplaysAtOnce per advance().
+  replay,  ///< One callback for each, in order, at most replays_at_once() per advance().
 };
 
 template <class Wheel>
@@ -36,9 +37,8 @@ class BasicPeriodicTimer : private TimerEntry {
  public:
   using Callback = void (*)(BasicPeriodicTimer& timer);
 
-  /// How many periods are replayed in one firing; what is left follows in the next advance(). The
-  /// budget of advance() counts them as one.
-  static constexpr std::size_t kReplaysAtOnce = 64;
+  /// The least that replays_at_once() is.
+  static constexpr std::int64_t kReplaysAtOnce = 64;
 
   explicit BasicPeriodicTimer(Callback callback) noexcept
       : TimerEntry(&BasicPeriodicTimer::on_fire), callback_(callback) {}
@@ -47,13 +47,15 @@ class BasicPeriodicTimer : private TimerEntry {
   }
 
   /// Fires first at `now` + `period`, then at every period after that. The period is more than 0. A
-  /// started timer begins anew.
+  /// started timer begins anew, due() and missed() too.
   void start(Wheel& wheel, Instant now, Delay period, Missed missed) noexcept {
     PINION_ASSERT(period > Delay{});
     stop();
     wheel_ = &wheel;
     period_ = period;
     policy_ = missed;
+    due_ = kNever;
+    missed_ = 0;
     next_ = saturating_add(now, period);
     wheel.arm(*this, next_);
   }
@@ -67,6 +69,14 @@ class BasicPeriodicTimer : private TimerEntry {
   /// Also in the callback; no longer once its wheel has died.
   [[nodiscard]] bool started() const noexcept { return armed(); }
   [[nodiscard]] Delay period() const noexcept { return period_; }
+
+  /// How many periods are replayed in one firing; what is left follows in the next tick. Twice as
+  /// many as a tick has, at least, so that it catches up. The budget of advance() counts them as
+  /// one.
+  [[nodiscard]] std::int64_t replays_at_once() const noexcept {
+    const std::int64_t per_tick = Wheel::kTickNanoseconds / period_.count() + 1;
+    return std::max(kReplaysAtOnce, 2 * per_tick);
+  }
 
   /// In the callback: the deadline that is being served.
   [[nodiscard]] Instant due() const noexcept { return due_; }
@@ -102,7 +112,7 @@ class BasicPeriodicTimer : private TimerEntry {
     bool* const outer = destroyed_;
     destroyed_ = &destroyed;
     const std::uint64_t start = starts_;
-    for (std::size_t done = 0; done < kReplaysAtOnce; ++done) {
+    for (std::int64_t left = replays_at_once(); left > 0; --left) {
       due_ = next_;
       next_ = saturating_add(next_, period_);
       wheel_->arm(*this, next_);
@@ -118,7 +128,7 @@ class BasicPeriodicTimer : private TimerEntry {
 
   Callback callback_;
   Wheel* wheel_ = nullptr;  ///< Where it is armed; means nothing when it isn't.
-  Delay period_;
+  Delay period_ = std::chrono::nanoseconds{1};
   Instant next_ = kNever;
   Instant due_ = kNever;
   std::int64_t missed_ = 0;
