@@ -13,9 +13,15 @@
 /// Threading:  that of its wheel.
 /// Cost:       48 bytes; the destructor of an unarmed entry is one compare.
 ///
-///   struct Connection : pinion::TimerEntry {
-///     Connection() : TimerEntry(&Connection::on_idle) {}
-///     static void on_idle(TimerEntry& entry) { static_cast<Connection&>(entry).close(); }
+/// An object with one timer may derive from it. One with several has a small type for each, which
+/// knows its owner:
+///
+///   struct Connection {
+///     struct Idle : pinion::TimerEntry {
+///       explicit Idle(Connection& its) : TimerEntry(&Idle::on_fire), connection(its) {}
+///       static void on_fire(TimerEntry& entry) { static_cast<Idle&>(entry).connection.close(); }
+///       Connection& connection;
+///     } idle{*this};
 ///   };
 
 namespace pinion {
