@@ -156,6 +156,7 @@ TEST(PeriodicTimerTM16, ReplaysPeriodsShorterThanATick) {
   EXPECT_EQ(timer.served.back(), at(30ms));
 }
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 /// However many periods a tick has, a loop that spins serves each within the tick in which it is
 /// due, and catches up after a stall.
 TEST(PeriodicTimerTM16, ReplayKeepsUpWithAnyNumberOfPeriodsPerTick) {
@@ -179,6 +180,7 @@ TEST(PeriodicTimerTM16, ReplayKeepsUpWithAnyNumberOfPeriodsPerTick) {
   }
 }
 
+// TM16: periodic timers keep their grid, and skip or replay what they missed.
 /// The budget of a wheel may end between the replays of several ticks.
 TEST(PeriodicTimerTM16, ReplaysAllUnderABudget) {
   TimingWheel wheel(at(77'777us));
