@@ -2,11 +2,8 @@
 // long it took. The client side of the connection API.
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +20,7 @@
 #include "common/preflight.h"
 #include "common/program.h"
 #include "load/client.h"
+#include "load/json_file.h"
 #include "load/plan.h"
 #include "load/report.h"
 
@@ -30,20 +28,6 @@ namespace pinion::apps {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// The file for --json, opened before anything starts, so that a run isn't lost for a bad name.
-std::ofstream open_json(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path);
-  if (!file) {
-    throw ProgramError(Error{.code = ErrorCode::io_error,
-                             .what = fmt::format("can't write {}: {}", path, std::strerror(errno)),
-                             .hint = "--json FILE, in a folder that exists and may be written"},
-                       kExitFailed);
-  }
-  return file;
-}
 
 /// Shows the progress on stderr: a bar that is drawn over on a terminal, otherwise a line a second.
 class Progress {
@@ -133,7 +117,7 @@ RunReport run_clients(LoadPlan& plan, const std::vector<unsigned>& cpus,
 int run(const LoadOptions& options) {
   require_descriptors(std::uint64_t{options.connections} + options.silent, "--connections");
   const auto cpus = choose_cpus(options.lcores, options.cpus, CpuOrder::from_last);
-  std::ofstream json_file = open_json(options.json);
+  JsonFile json_file(options.json);
   hold_signals();
 
   LoadPlan plan{.options = options};
@@ -147,13 +131,7 @@ int run(const LoadOptions& options) {
   const bool interrupted = ended.signal != 0;
   plan.cut_off(total->interrupted);
   say(stdout, summary(plan, *total, interrupted));
-  if (json_file.is_open()) {
-    json_file << json(plan, *total, interrupted) << std::flush;
-    if (!json_file) {
-      must(Result<>(fail(ErrorCode::io_error, fmt::format("cannot write {}", options.json),
-                         "--json FILE, on a device with room")));
-    }
-  }
+  json_file.write(json(plan, *total, interrupted));
   must(verdict(plan, *total, interrupted));
   return kExitDone;
 }

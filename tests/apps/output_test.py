@@ -169,6 +169,20 @@ class Load(support.TestCase):
                     if other == "stdout":
                         self.assertRegex(shown, r"(?m)^verified +every byte of ")
 
+    def test_results_that_nobody_takes_are_an_error(self):
+        with support.Server() as server, full_pipe() as (_, pipe), open("/dev/full", "w") as device:
+            for file, why in ((pipe, "Connection timed out"),
+                              (device.fileno(), "No space left on device")):
+                command = [LOAD, "--connect", server.address, "--json", f"/dev/fd/{file}",
+                           *self.ARGUMENTS]
+                with running(command, pass_fds=(file,), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE) as process:
+                    output, errors = process.communicate(timeout=PROMPT)
+                self.assertEqual(process.returncode, 1)
+                self.assertRegex(output.decode(), r"(?m)^verified +every byte of ")
+                self.assertRegex(errors.decode(),
+                                 rf"(?m)^error: can't write /dev/fd/{file}: {why}\nfix: ")
+
     def test_an_error_is_told_though_nobody_reads_the_summary(self):
         with full_pipe() as (_, pipe):
             command = [LOAD, "--connect", f"127.0.0.1:{support.free_port()}", *self.ARGUMENTS]
