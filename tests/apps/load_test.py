@@ -316,7 +316,8 @@ class Load(support.TestCase):
 
     def test_interrupted_silent_connections_are_no_errors(self):
         with support.Server() as server:
-            code, output, _, results = self.interrupted(server, "--silent", "5")
+            code, output, _, results = self.interrupted(server, "--connections", "0",
+                                                        "--silent", "5")
             self.assertEqual(code, 0)
             self.assertEqual(results["request_errors"], {})
             self.assertEqual(results["connect_errors"], {})
