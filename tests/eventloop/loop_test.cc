@@ -170,9 +170,13 @@ TEST_F(LoopTest, PollersAreAskedOncePerTurnWithinTheirBudget) {
   EXPECT_EQ(loop->turn(), 0U);
   EXPECT_EQ(poller.polls, 3);
   EXPECT_EQ(poller.last_budget, 256U);
+  FakePoller behind;
+  loop->add_poller(behind);
   loop->remove_poller(poller);
   loop->turn();
   EXPECT_EQ(poller.polls, 3);
+  EXPECT_EQ(behind.polls, 1);
+  loop->remove_poller(behind);
 }
 
 /// A loop that sleeps, on the real clock.

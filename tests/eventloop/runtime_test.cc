@@ -171,6 +171,33 @@ TEST(Runtime, ASecondSignalStopsADrainThatWouldLastForEver) {
   EXPECT_FALSE(lingering.expired);
 }
 
+TEST(Runtime, ALoopThatWasStoppedOutweighsOneWhoseDrainExpired) {
+  if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
+  struct Lasting : Drainable {
+    void on_drain() override {}
+    void on_drain_expired() override {}
+    [[nodiscard]] bool drained() const override { return false; }
+  } lasting;
+  RuntimeOptions options;
+  options.cpus = *first_cpus(2);
+  options.handle_signals = false;
+  options.loop.drain_timeout = 10ms;
+  options.loop.wind_down = 10ms;
+  const auto runtime = Runtime::create(options);
+  ASSERT_TRUE(runtime);
+  const auto report = (*runtime)->run([&](Lcore& lcore) -> Result<> {
+    if (lcore.index() == 0) {
+      lcore.loop().stop();
+    } else {
+      lcore.loop().add_drainable(lasting);
+      lcore.loop().request_drain();
+    }
+    return {};
+  });
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->ending, Ending::stopped);
+}
+
 TEST(Runtime, MayBeStoppedFromAnotherThreadAndRunAgain) {
   RuntimeOptions options;
   options.handle_signals = false;
