@@ -21,6 +21,11 @@ std::size_t chunk_objects(std::size_t capacity, std::size_t stride) noexcept {
   return std::max({capacity, kFirstChunkBytes / stride, std::size_t{1}});
 }
 
+/// How much of a FramePool's limit one chunk may take at most, and how much of it each size class
+/// may take in any case.
+constexpr std::size_t kPoolPerChunk = 16;
+constexpr std::size_t kPoolPerClass = 64;
+
 std::uintptr_t address_of(const void* pointer) noexcept {
   return reinterpret_cast<std::uintptr_t>(pointer);
 }
@@ -67,9 +72,7 @@ void* RawSlab::allocate() noexcept {
     ASAN_UNPOISON_MEMORY_REGION(object, stride_);
     free_ = free_->next;
   } else {
-    if (live_ == capacity_ &&
-        !grow(std::min(chunk_objects(capacity_, stride_), limit_ - capacity_)))
-      return nullptr;
+    if (live_ == capacity_ && grow_by_up_to(chunk_objects(capacity_, stride_)) == 0) return nullptr;
     object = take_fresh();
     ASAN_UNPOISON_MEMORY_REGION(object, stride_);
   }
@@ -117,6 +120,14 @@ bool RawSlab::grow(std::size_t objects) noexcept {
   capacity_ += objects;
   ASAN_POISON_MEMORY_REGION(begin, bytes);
   return true;
+}
+
+/// Adds a chunk of so many objects, or of half as many until the heap has it. Returns how many; 0
+/// when nothing could be added.
+std::size_t RawSlab::grow_by_up_to(std::size_t objects) noexcept {
+  objects = std::min(objects, limit_ - capacity_);
+  while (objects != 0 && !grow(objects)) objects /= 2;
+  return objects;
 }
 
 /// The first object that was never handed out. There is one when nothing is free and not everything
@@ -192,14 +203,36 @@ RawSlab* FramePool::slab_for(std::size_t size) noexcept {
   return &*slabs_[kClassOf[(size + kClassStep - 1) / kClassStep]];
 }
 
+bool FramePool::reserve(std::size_t size, std::size_t frames) noexcept {
+  RawSlab* const slab = slab_for(size);
+  if (slab == nullptr) return false;
+  if (frames <= slab->capacity()) return true;
+  const std::size_t missing = frames - slab->capacity();
+  if (missing > affordable(*slab) || !slab->reserve(frames)) return false;
+  stats_.bytes += missing * slab->stride();
+  return true;
+}
+
+/// How many objects more `slab` may have: what the limit leaves, but for what each of the other
+/// classes may take in any case.
+std::size_t FramePool::affordable(const RawSlab& slab) const noexcept {
+  std::size_t taken = stats_.bytes;
+  for (const std::optional<RawSlab>& other : slabs_) {
+    if (&*other == &slab) continue;
+    const std::size_t kept = limit_bytes_ / kPoolPerClass / other->stride();
+    taken += (kept - std::min(kept, other->capacity())) * other->stride();
+  }
+  return (limit_bytes_ - std::min(limit_bytes_, taken)) / slab.stride();
+}
+
 /// Whether `slab` has room for one more, or could be given some under the pool's limit.
 bool FramePool::make_room(RawSlab& slab) noexcept {
   if (slab.live() < slab.capacity()) return true;
-  const std::size_t affordable = (limit_bytes_ - stats_.bytes) / slab.stride();
-  const std::size_t objects = std::min(chunk_objects(slab.capacity(), slab.stride()), affordable);
-  if (objects == 0 || !slab.reserve(slab.capacity() + objects)) return false;
-  stats_.bytes += objects * slab.stride();
-  return true;
+  const std::size_t most = std::max<std::size_t>(limit_bytes_ / kPoolPerChunk / slab.stride(), 1);
+  const std::size_t objects = std::min(chunk_objects(slab.capacity(), slab.stride()), most);
+  const std::size_t added = slab.grow_by_up_to(std::min(objects, affordable(slab)));
+  stats_.bytes += added * slab.stride();
+  return added != 0;
 }
 
 }  // namespace pinion

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <new>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,6 +23,20 @@
 #define PINION_TEST_HAS_ASAN
 #endif
 #endif
+
+namespace {
+/// What the heap refuses.
+std::size_t largest_chunk = ~std::size_t{0};
+}  // namespace
+
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  if (size > largest_chunk) return nullptr;
+  const auto align = static_cast<std::size_t>(alignment);
+  return std::aligned_alloc(align, (size + align - 1) / align * align);
+}
+void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
 
 namespace pinion {
 namespace {
@@ -116,6 +132,16 @@ TEST(RawSlab, AnswersSizesThatNoMemoryHasWithNull) {
   void* const object = endless.allocate();
   ASSERT_NE(object, nullptr);
   endless.release(object);
+}
+
+TEST(RawSlab, GrowsByWhatTheHeapStillHas) {
+  largest_chunk = 20'000;
+  RawSlab slab({.object_size = 64, .limit = 1000});
+  std::vector<void*> objects;
+  while (void* object = slab.allocate()) objects.push_back(object);
+  largest_chunk = ~std::size_t{0};
+  EXPECT_EQ(objects.size(), 1000U);
+  for (void* object : objects) slab.release(object);
 }
 
 TEST(RawSlab, KnowsItsOwn) {
@@ -271,6 +297,47 @@ TEST(FramePool, SharesItsLimitAmongAllSizes) {
   EXPECT_EQ(pool.stats().live, 0U);
 }
 
+/// Frames of one size that come first don't take what frames of another size need.
+TEST(FramePool, LetsNoSizeTakeWhatTheOthersMayNeed) {
+  for (const std::size_t limit :
+       {std::size_t{1} << 14, std::size_t{1} << 20, std::size_t{1} << 26}) {
+    FramePool small(limit);
+    void* const first = small.allocate(64);
+    EXPECT_LE(small.stats().bytes, limit / 16) << "a chunk for one frame";
+    small.release(first, 64);
+
+    FramePool pool(limit);
+    std::vector<std::pair<void*, std::size_t>> frames;
+    const auto take = [&](std::size_t size) { frames.emplace_back(pool.allocate(size), size); };
+    while (pool.stats().fallbacks == 0) take(512);  // all that this size can have
+    EXPECT_GE(pool.stats().bytes, limit / 4 * 3);
+    const std::uint64_t before = pool.stats().fallbacks;
+    for (const std::size_t size : {64U, 128U, 192U, 256U, 2048U, 4096U}) {
+      if (limit / 64 >= size) take(size);
+    }
+    EXPECT_EQ(pool.stats().fallbacks, before) << limit;
+    EXPECT_LE(pool.stats().bytes, limit);
+    for (const auto& [frame, size] : frames) pool.release(frame, size);
+  }
+}
+
+TEST(FramePool, ReservesAtStart) {
+  FramePool pool(100'000);
+  EXPECT_TRUE(pool.reserve(200, 100));
+  EXPECT_EQ(pool.stats().bytes, 25'600U);
+  EXPECT_TRUE(pool.reserve(256, 10)) << "is there already";
+  EXPECT_EQ(pool.stats().bytes, 25'600U);
+  EXPECT_FALSE(pool.reserve(256, 1000)) << "beyond the limit";
+  EXPECT_FALSE(pool.reserve(FramePool::kLargestFrame + 1, 1));
+  largest_chunk = 0;
+  EXPECT_FALSE(pool.reserve(1000, 10));
+  std::vector<void*> frames;
+  for (int i = 0; i < 100; ++i) frames.push_back(pool.allocate(250));
+  largest_chunk = ~std::size_t{0};
+  EXPECT_EQ(pool.stats().fallbacks, 0U) << "needed no heap";
+  for (void* frame : frames) pool.release(frame, 250);
+}
+
 TEST(FramePool, TakesNothingFromTheHeapOnceWarm) {
   FramePool pool(std::size_t{1} << 20);
   std::vector<std::pair<void*, std::size_t>> frames;
@@ -334,9 +401,11 @@ TEST(SlabDeathTest, RefusesAForeignPointer) {
   EXPECT_DEATH(slab.release(own), "live_ != 0");
   other.release(foreign);
 
-  Slab<Counted> typed(1);
+  Slab<Counted> typed(2);
+  Counted* const one = typed.allocate(1);
   Counted stray(1);
   EXPECT_DEATH(typed.release(stray), "owns");
+  typed.release(*one);
 }
 
 TEST(SlabDeathTest, RefusesToReleaseTwiceInARow) {

@@ -19,11 +19,12 @@
 /// Threading:  one lcore, no locks. Release where it was allocated.
 /// Cost:       allocate and release O(1), the last one released is the next one handed out. A chunk
 ///             is taken from the heap only when the free ones are used up; each doubles the
-///             capacity. reserve() takes the memory at start. Fresh memory is touched object by
-///             object, so that what is never used costs no page.
-/// Errors:     full, or out of memory: nullptr. A pointer that is not the slab's is refused by a
-///             DCHECK (a walk over its few chunks). Under AddressSanitizer, free objects are
-///             poisoned.
+///             capacity, or adds what the heap still has. reserve() takes the memory at start.
+///             Fresh memory is touched object by object, so that what is never used costs no page.
+/// Errors:     full, or out of memory: nullptr. A pointer that is not the slab's, and the object
+///             released last released again, are refused by DCHECKs, for which release() walks
+///             over the slab's few chunks unless PINION_NO_DCHECK is defined; another object
+///             released twice isn't noticed. Under AddressSanitizer, free objects are poisoned.
 
 namespace pinion {
 
@@ -65,7 +66,10 @@ class PINION_EXPORT RawSlab {
   struct FreeObject;
   struct Chunk;
 
+  friend class FramePool;
+
   bool grow(std::size_t objects) noexcept;
+  std::size_t grow_by_up_to(std::size_t objects) noexcept;
   std::byte* take_fresh() noexcept;
 
   const std::size_t stride_;
@@ -95,7 +99,6 @@ class Slab {
   }
 
   void release(T& object) noexcept {
-    PINION_DCHECK(raw_.owns(&object));
     std::destroy_at(&object);
     raw_.release(&object);
   }
@@ -121,7 +124,9 @@ struct FramePoolStats {
 
 /// Memory for coroutine frames: twelve size classes from 64 to 4096 bytes, under one limit in
 /// bytes. A larger frame, or one for which there is no room under the limit, comes from the heap
-/// and is counted.
+/// and is counted. A class grows by 1/16 of the limit at most, so that none takes what it may never
+/// need, and each is left 1/64 of the limit, whatever the others take. Nothing is taken at start
+/// but what reserve() is told.
 class PINION_EXPORT FramePool {
  public:
   static constexpr std::size_t kLargestFrame = 4096;
@@ -133,6 +138,10 @@ class PINION_EXPORT FramePool {
 
   /// `size` bytes, aligned to 16 at least; nullptr only when the heap is used up.
   [[nodiscard]] void* allocate(std::size_t size) noexcept;
+
+  /// Makes room for `frames` of `size` bytes at once, as one chunk. False, and nothing changes,
+  /// when that is beyond the limit, less what is left to the other classes, or the heap is used up.
+  [[nodiscard]] bool reserve(std::size_t size, std::size_t frames) noexcept;
 
   /// Takes back what allocate(size) gave.
   void release(void* frame, std::size_t size) noexcept;
@@ -146,6 +155,7 @@ class PINION_EXPORT FramePool {
 
   RawSlab* slab_for(std::size_t size) noexcept;
   bool make_room(RawSlab& slab) noexcept;
+  std::size_t affordable(const RawSlab& slab) const noexcept;
 
   const std::size_t limit_bytes_;
   std::array<std::optional<RawSlab>, kClassSizes.size()> slabs_;
