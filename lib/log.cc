@@ -1,6 +1,5 @@
 #include <pinion/lib/log.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstddef>
@@ -58,6 +57,16 @@ void append_text(fmt::memory_buffer& line, std::string_view text) {
   }
 }
 
+/// A pipe takes so much in one piece; of what is longer, the lines of two threads would be mixed.
+void end_line(fmt::memory_buffer& line) {
+  constexpr std::string_view kCut = " [cut]";
+  if (line.size() >= PIPE_BUF) {
+    line.resize(PIPE_BUF - 1 - kCut.size());
+    line.append(kCut.begin(), kCut.end());
+  }
+  line.push_back('\n');
+}
+
 /// Whether stderr takes PIPE_BUF bytes without waiting.
 bool has_room() noexcept {
   ::pollfd wait{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
@@ -66,8 +75,7 @@ bool has_room() noexcept {
 
 void write_at_once(std::string_view line) noexcept {
   while (!line.empty() && has_room()) {
-    const ssize_t written =
-        ::write(STDERR_FILENO, line.data(), std::min<std::size_t>(line.size(), PIPE_BUF));
+    const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return;
     line.remove_prefix(static_cast<std::size_t>(written));
@@ -77,13 +85,15 @@ void write_at_once(std::string_view line) noexcept {
 }  // namespace
 
 void write_log_line(LogLevel level, fmt::string_view format, fmt::format_args arguments) noexcept {
+  const int error = errno;  // the caller may be about to look at it
   fmt::memory_buffer text;
   fmt::vformat_to(std::back_inserter(text), format, arguments);
   fmt::memory_buffer line;
   append_prefix(line, level);
   append_text(line, std::string_view(text.data(), text.size()));
-  line.push_back('\n');
+  end_line(line);
   write_at_once(std::string_view(line.data(), line.size()));
+  errno = error;
 }
 
 }  // namespace detail

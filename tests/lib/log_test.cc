@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdio>
 #include <future>
@@ -90,10 +92,59 @@ TEST_F(Log, NeverWaitsForAReader) {
   EXPECT_FALSE(waits);
 }
 
-TEST_F(Log, WritesLongLinesWhole) {
-  const std::string body(10'000, 'x');
-  const std::string text = captured([&] { log_info("{}", body); });
-  EXPECT_NE(text.find("info  " + body + "\n"), std::string::npos);
+TEST_F(Log, CutsWhatAPipeWouldNotTakeInOnePiece) {
+  const std::size_t most = PIPE_BUF - kTime.size() - std::string_view("info  \n").size();
+  const std::string fits(most, 'x');
+  EXPECT_EQ(after_time(captured([&] { log_info("{}", fits); })), "info  " + fits + "\n");
+  for (const std::size_t size : {most + 1, std::size_t{10'000}}) {
+    const std::string text = captured([&] { log_info("{}", std::string(size, 'x')); });
+    EXPECT_EQ(text.size(), static_cast<std::size_t>(PIPE_BUF));
+    EXPECT_TRUE(text.ends_with("xx [cut]\n"));
+  }
+}
+
+/// A pipe, as journals and containers have for stderr.
+TEST_F(Log, KeepsLongLinesOfTwoThreadsApartInAPipe) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  const int before = ::dup(STDERR_FILENO);
+  ASSERT_EQ(::dup2(pipe[1], STDERR_FILENO), STDERR_FILENO);
+  ::close(pipe[1]);
+  auto text = std::async(std::launch::async, [from = pipe[0]] {
+    std::string all;
+    std::array<char, 1500> some{};
+    for (ssize_t got = 0; (got = ::read(from, some.data(), some.size())) > 0;) {
+      all.append(some.data(), static_cast<std::size_t>(got));
+    }
+    return all;
+  });
+  const auto log_many = [](char letter) {
+    for (int line = 0; line < 200; ++line) log_info("{}", std::string(10'000, letter));
+  };
+  std::thread other(log_many, 'a');
+  log_many('b');
+  other.join();
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  std::istringstream lines(text.get());
+  ::close(pipe[0]);
+  for (std::string line; std::getline(lines, line);) {
+    ASSERT_TRUE(starts_with_time(line)) << line;
+    const std::string body = after_time(line).substr(6);
+    ASSERT_EQ(body.find(body.front() == 'a' ? 'b' : 'a'), std::string::npos);
+    ASSERT_TRUE(body.ends_with(" [cut]"));
+  }
+}
+
+TEST_F(Log, LeavesErrnoAlone) {
+  const int before = ::dup(STDERR_FILENO);
+  ::close(STDERR_FILENO);
+  errno = ENOENT;
+  log_info("a line that can't be written");
+  const int after = errno;
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  EXPECT_EQ(after, ENOENT);
 }
 
 TEST_F(Log, KeepsLinesOfManyThreadsApart) {

@@ -14,12 +14,14 @@
 ///   2026-03-01T12:00:00.123456Z warn  950 of 1000 descriptors are in use
 ///
 /// Ownership:  none; the level is one for the whole process.
-/// Threading:  any thread; a line of up to PIPE_BUF (4096) bytes is written whole, in one write().
+/// Threading:  any thread; a line is written whole, in one write(), and so has at most PIPE_BUF
+///             (4096) bytes: a longer one is cut and ends in " [cut]".
 /// Cost:       below the level, one load and a compare (the arguments are evaluated). Otherwise a
 ///             formatting, a clock read and two system calls: keep it off hot paths.
 /// Errors:     a line that can't be written, or would have to wait for a terminal or for the reader
 ///             of a pipe, is lost: nobody waits for a log. In the text, further lines are indented
-///             and other control characters become '?', so that no peer can forge a line.
+///             and other control characters become '?', so that no peer can forge a line. errno
+///             stays what it was.
 
 namespace pinion {
 
