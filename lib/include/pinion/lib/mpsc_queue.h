@@ -16,7 +16,7 @@
 /// Cost:       push() is wait-free: two locked instructions. pop() has none, but for one when it
 ///             takes the last element. Nothing allocates; never full.
 /// Order:      the elements of one producer come out in the order of its pushes.
-/// Errors:     pushing an element that is still queued is refused by an assertion (best effort: two
+/// Errors:     pushing an element that is still queued is refused by a DCHECK (best effort: two
 ///             threads that do it at the same moment may both pass).
 ///
 /// Memory order:
@@ -27,9 +27,9 @@
 /// - No wake-up is lost, in that case neither, when consumer and producers keep to this:
 ///     consumer: a seq_cst store or exchange sets "asleep"; then pop(); sleeps only on nullptr
 ///     producer: push(); then a seq_cst load of "asleep"; wakes when it is set
-///   Every link is stored and loaded seq_cst. A pop() that gives nullptr has read a null link after
-///   "asleep" was set; so in the single total order that link's store comes later, and the load of
-///   "asleep" by its producer later still: that producer wakes the consumer.
+///   Every link to an element is stored and loaded seq_cst. A pop() that gives nullptr has read a
+///   null link after "asleep" was set; so in the single total order that link's store comes later,
+///   and the load of "asleep" by its producer later still: that producer wakes the consumer.
 
 namespace pinion {
 
@@ -66,6 +66,22 @@ class MpscQueue {
 
   /// Takes the oldest element; nullptr when there is none that can be taken now.
   T* pop() noexcept {
+    return pop_between([] {});
+  }
+
+  /// Whether nothing is queued, not even an element whose push() has only begun.
+  [[nodiscard]] bool empty() const noexcept { return first_ == &stub_ && last_.load() == &stub_; }
+
+ private:
+  static constexpr std::size_t kCacheLine = 64;
+
+  /// The tests' way to stop a producer between the two steps of push(), and pop() at the places
+  /// where it writes what producers write.
+  template <class U>
+  friend class MpscQueueProbe;
+
+  template <class Between>
+  T* pop_between(Between between) noexcept {
     MpscNode* first = first_;
     MpscNode* second = first->next_.load();
     if (first == &stub_) {
@@ -76,7 +92,10 @@ class MpscQueue {
     if (second == nullptr) {
       // The last element can go only when something stands behind it: the stub.
       if (last_.load() != first) return nullptr;
-      append(stub_);
+      between();
+      MpscNode* const before = enter(stub_);
+      between();
+      link(*before, stub_);
       second = first->next_.load();
       if (second == nullptr) return nullptr;
     }
@@ -84,16 +103,6 @@ class MpscQueue {
     first->next_.store(first, std::memory_order_relaxed);
     return static_cast<T*>(first);
   }
-
-  /// Whether nothing is queued, not even an element whose push() has only begun.
-  [[nodiscard]] bool empty() const noexcept { return first_ == &stub_ && last_.load() == &stub_; }
-
- private:
-  static constexpr std::size_t kCacheLine = 64;
-
-  /// The tests' way to stop a producer between the two steps of push().
-  template <class U>
-  friend class MpscQueueProbe;
 
   /// The first step: makes `node` the last one. What was last before comes back.
   MpscNode* enter(MpscNode& node) noexcept {
