@@ -1,6 +1,8 @@
 #include <pinion/lib/histogram.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <pinion/lib/assert.h>
 
@@ -28,7 +30,7 @@ std::uint64_t Histogram::percentile(double percent) const noexcept {
   // 99.9 % of 1000 is rank 999, though the product may come out a rounding error above it.
   constexpr double kRounding = 4 * std::numeric_limits<double>::epsilon();
   const double exact = percent * static_cast<double>(count_) / 100.0;
-  const double rank = std::ceil(exact * (1.0 - kRounding));
+  const double rank = std::max(std::ceil(exact * (1.0 - kRounding)), 1.0);
   if (rank >= static_cast<double>(count_)) return max_;
   auto left = static_cast<std::uint64_t>(rank);
   for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
@@ -49,7 +51,11 @@ void Histogram::merge(const Histogram& other) noexcept {
 }
 
 void Histogram::reset() noexcept {
-  *this = Histogram();
+  buckets_.fill(0);  // in place: a temporary would take 30 KiB of the stack
+  count_ = 0;
+  sum_ = 0;
+  min_ = std::numeric_limits<std::uint64_t>::max();
+  max_ = 0;
 }
 
 }  // namespace pinion

@@ -178,6 +178,17 @@ TEST(Histogram, MergesWithNothingAndWithItself) {
   EXPECT_EQ(histogram.mean(), 7.0);
 }
 
+/// However small a percentage is, it is that of a value.
+TEST(Histogram, GivesNothingBelowTheSmallestValue) {
+  Histogram histogram;
+  histogram.record(5000);
+  histogram.record(9000);
+  for (const double percent : {0.0, 5e-324, 1e-300, 1e-9, 1.0}) {
+    EXPECT_GE(histogram.percentile(percent), 5000U) << percent;
+    EXPECT_LT(histogram.percentile(percent), 5080U) << percent;
+  }
+}
+
 TEST(Histogram, ForgetsEverything) {
   Histogram histogram;
   histogram.record(5);

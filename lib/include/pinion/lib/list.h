@@ -15,7 +15,7 @@
 /// Cost:       every operation O(1) but clear() and the list's destructor, O(elements). Nothing
 ///             allocates.
 /// Errors:     linking an element that is linked already, erasing one that isn't, and an element
-///             that dies linked are refused by assertions.
+///             that dies linked are refused by DCHECKs.
 
 namespace pinion {
 
