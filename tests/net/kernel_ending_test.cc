@@ -22,27 +22,37 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kConnections = 50;
 
-Task<> open_pairs(KernelWorld& world, Listener& listener, std::size_t count,
-                  std::vector<StreamPair>& pairs) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const Endpoint peer = listener.local();
-    auto client = co_await world.transport().connect(peer, 5s);
-    CO_ASSERT_TRUE(client);
-    auto server = co_await listener.accept();
-    CO_ASSERT_TRUE(server);
-    pairs.push_back({std::move(*client), std::move(*server)});
+/// A listener and connections to it, both ends of each.
+struct Connected {
+  Connected(KernelWorld& world, std::size_t count)
+      : listener(world.transport().listen(world.any_port(), {})) {
+    if (!listener) return;
+    TaskHandle opening = world.loop().spawn(open(world, count));
+    world.loop().run_until([&] { return opening.done(); }, 20s);
   }
-}
+
+  Result<Listener> listener;
+  std::vector<StreamPair> pairs;  ///< As many as were asked for, unless a check has failed.
+
+ private:
+  Task<> open(KernelWorld& world, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const Endpoint peer = listener->local();
+      auto client = co_await world.transport().connect(peer, 5s);
+      CO_ASSERT_TRUE(client);
+      auto server = co_await listener->accept();
+      CO_ASSERT_TRUE(server);
+      pairs.push_back({std::move(*client), std::move(*server)});
+    }
+  }
+};
 
 // With a budget of one completion a turn, most of the requests lie in completions that nobody has
 // looked at when the drain begins.
 TEST(KernelEnding, DrainReadsWhatLiesInCompletions) {
   KernelWorld world({}, {.completion_budget = 1, .drain_timeout = 10s});
-  auto listener = world.transport().listen(world.any_port(), {});
-  ASSERT_TRUE(listener);
-  std::vector<StreamPair> pairs;
-  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, kConnections, pairs));
-  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  Connected connected(world, kConnections);
+  std::vector<StreamPair>& pairs = connected.pairs;
   ASSERT_EQ(pairs.size(), kConnections);
 
   std::size_t chunks = 0;
@@ -79,12 +89,9 @@ TEST(KernelEnding, DrainReadsWhatLiesInCompletions) {
 // in time.
 TEST(KernelEnding, AStalledLoopReadsWhatCameInTime) {
   KernelWorld world;
-  auto listener = world.transport().listen(world.any_port(), {});
-  ASSERT_TRUE(listener);
   constexpr std::size_t kMany = 600;  // more than one turn's completions
-  std::vector<StreamPair> pairs;
-  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, kMany, pairs));
-  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  Connected connected(world, kMany);
+  std::vector<StreamPair>& pairs = connected.pairs;
   ASSERT_EQ(pairs.size(), kMany);
   std::size_t asked = 0;
   std::vector<std::string> answers;
@@ -109,11 +116,8 @@ TEST(KernelEnding, AStalledLoopReadsWhatCameInTime) {
 // The bytes lie in the socket when the drain begins, and no receive is armed that would bring them.
 TEST(KernelEnding, ADrainingReadTakesWhatLiesInTheSocket) {
   KernelWorld world({}, {.drain_timeout = 10s});
-  auto listener = world.transport().listen(world.any_port(), {});
-  ASSERT_TRUE(listener);
-  std::vector<StreamPair> pairs;
-  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
-  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  Connected connected(world, 1);
+  std::vector<StreamPair>& pairs = connected.pairs;
   ASSERT_EQ(pairs.size(), 1U);
   std::vector<std::string> endings;
   const auto body = [&]() -> Task<> {
@@ -136,11 +140,8 @@ TEST(KernelEnding, ADrainingReadTakesWhatLiesInTheSocket) {
 // As for a drain: what a completion holds has arrived, and is unread.
 TEST(KernelEnding, CloseResetsForWhatLiesInCompletions) {
   KernelWorld world({}, {.completion_budget = 1});
-  auto listener = world.transport().listen(world.any_port(), {});
-  ASSERT_TRUE(listener);
-  std::vector<StreamPair> pairs;
-  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, kConnections, pairs));
-  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  Connected connected(world, kConnections);
+  std::vector<StreamPair>& pairs = connected.pairs;
   ASSERT_EQ(pairs.size(), kConnections);
   const auto arm = [](Stream& stream) -> Task<> { (void)co_await stream.read(0s); };
   std::vector<TaskHandle> arming;
@@ -175,11 +176,8 @@ TEST(KernelEnding, CloseResetsForWhatLiesInCompletions) {
 TEST(KernelEnding, ABrokenConnectionEndsWritesWithoutTimeLikeOthers) {
   for (const Delay timeout : {Delay(0s), Delay(5s)}) {
     KernelWorld world;
-    auto listener = world.transport().listen(world.any_port(), {});
-    ASSERT_TRUE(listener);
-    std::vector<StreamPair> pairs;
-    TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
-    ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+    Connected connected(world, 1);
+    std::vector<StreamPair>& pairs = connected.pairs;
     ASSERT_EQ(pairs.size(), 1U);
     std::vector<std::string> outcomes;
     const auto body = [&]() -> Task<> {
@@ -203,11 +201,8 @@ TEST(KernelEnding, ABrokenConnectionEndsWritesWithoutTimeLikeOthers) {
 // The peer gets no FIN after a fragment. Reading goes on, and close says that it failed.
 TEST(KernelEnding, AWriteThatFailsAfterShutdownPoisonsAsAnyOther) {
   KernelWorld world;
-  auto listener = world.transport().listen(world.any_port(), {});
-  ASSERT_TRUE(listener);
-  std::vector<StreamPair> pairs;
-  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
-  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  Connected connected(world, 1);
+  std::vector<StreamPair>& pairs = connected.pairs;
   ASSERT_EQ(pairs.size(), 1U);
   const std::vector<std::byte> data(64'000'000);
   std::string written;
@@ -246,11 +241,8 @@ TEST_P(KernelEndingLinger, AWriteMayTakeLongerThanTheLingerTime) {
   KernelOptions options;
   options.linger = GetParam();
   KernelWorld world(options);
-  auto listener = world.transport().listen(world.any_port(), {});
-  ASSERT_TRUE(listener);
-  std::vector<StreamPair> pairs;
-  TaskHandle opening = world.loop().spawn(open_pairs(world, *listener, 1, pairs));
-  ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 20s));
+  Connected connected(world, 1);
+  std::vector<StreamPair>& pairs = connected.pairs;
   ASSERT_EQ(pairs.size(), 1U);
 
   const std::vector<std::byte> data = pattern(8'000'000, seed());
