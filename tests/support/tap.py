@@ -8,6 +8,7 @@ Arguments are unittest's: names of classes and cases choose among them.
 """
 
 import os
+import sys
 import traceback
 import unittest
 
@@ -21,10 +22,10 @@ class Result(unittest.TestResult):
     def _report(self, good, test, directive="", error=None):
         self.reported += 1
         name = " ".join(test.id().removeprefix("__main__.").replace("#", "").split())
-        lines = [f"{'ok' if good else 'not ok'} {self.reported} - {name}{directive}"]
-        if error:
-            lines += [f"# {line}" for line in "".join(error).splitlines()]
-        print("\n".join(lines), file=self.out, flush=True)
+        verdict = "ok" if good else "not ok"
+        print(f"{verdict} {self.reported} - {name}{directive}", file=self.out, flush=True)
+        if error:  # to stderr, which Meson shows of a program with a failure
+            print(f"{name}:", "".join(error), sep="\n", file=sys.stderr, flush=True)
 
     def _report_bad(self, test, error):
         self._report(False, test, error=traceback.format_exception(*error))
