@@ -70,6 +70,7 @@ Task<> Client::run(Connection& conn) {
     if (conn.incarnation == before || conn.answered == 0) co_await sleep_for(kReconnectPause);
   }
   if (plan_.open_loop()) count_never_sent(conn);
+  results_.spoke_until = std::max(results_.spoke_until, loop_.fresh_now());
   leave();
 }
 
@@ -120,11 +121,12 @@ Task<> Client::send(Connection& conn) {
   StreamResult<void> written;
   while (written) {
     if (plan_.open_loop()) {
-      const Instant when = plan_.due(conn.id, conn.first + conn.sent);
+      // A connection with nothing left to send stays open to the end, as in a closed loop.
+      const Instant when = std::min(plan_.due(conn.id, conn.first + conn.sent), plan_.end);
       // What is due before the end is sent, however late, unless the peer stands still.
-      if (when >= plan_.end || loop_.fresh_now() >= plan_.last_moment()) break;
+      if (loop_.fresh_now() >= plan_.last_moment()) break;
       if (loop_.fresh_now() < when) co_await pacer_.until(when);
-      if (when >= results_.interrupted) break;
+      if (when >= plan_.end || when >= results_.interrupted) break;
     } else if (conn.sent == 0) {
       co_await sleep_until(plan_.start);
     } else {
@@ -242,38 +244,40 @@ void Client::note_mismatch(Connection& conn, const Chunk& chunk, std::size_t mat
   };
 }
 
-/// Connects, sends nothing and waits for the peer to close.
 Task<> Client::run_silent(std::uint64_t number) {
   co_await sleep_until(plan_.opens_at(number));
   while (!over()) {
-    auto stream = co_await transport_.connect(plan_.options.connect, plan_.options.timeout);
-    if (!stream) {
-      if (!is_our_end(stream.error())) results_.connect_errors.add(stream.error());
-      break;
-    }
-    ++results_.silent_opened;
-    ++results_.open;
-    const Instant since = loop_.fresh_now();
-    const auto chunk = co_await stream->read(saturating_sub(plan_.end, since));
-    --results_.open;
-    if (chunk) {
-      ++results_.mismatches;
-      if (!results_.first_mismatch) {
-        results_.first_mismatch = Mismatch{.connection = number, .surplus = true};
-      }
-      break;
-    }
-    if (chunk.error() == StreamError::end_of_file) {
-      ++results_.silent_closed_by_peer;
-      const Delay lived = saturating_sub(loop_.fresh_now(), since);
-      results_.silent_lifetime.record(static_cast<std::uint64_t>(lived.count()));
-    } else if (chunk.error() != StreamError::read_timeout && !is_our_end(chunk.error())) {
-      results_.request_errors.add(chunk.error());
-    }
-    if (!plan_.options.reconnect) break;
+    co_await keep_silent(number);
+    if (!plan_.options.reconnect || cancelled()) break;
     co_await sleep_for(kReconnectPause);
   }
   leave();
+}
+
+/// Connects, sends nothing and waits for the peer to close.
+Task<> Client::keep_silent(std::uint64_t number) {
+  auto stream = co_await transport_.connect(plan_.options.connect, plan_.options.timeout);
+  if (!stream) {
+    if (!is_our_end(stream.error())) results_.connect_errors.add(stream.error());
+    co_return;
+  }
+  ++results_.silent_opened;
+  ++results_.open;
+  const Instant since = loop_.fresh_now();
+  const auto chunk = co_await stream->read(saturating_sub(plan_.end, since));
+  --results_.open;
+  if (chunk) {
+    ++results_.mismatches;
+    if (!results_.first_mismatch) {
+      results_.first_mismatch = Mismatch{.connection = number, .surplus = true};
+    }
+  } else if (chunk.error() == StreamError::end_of_file) {
+    ++results_.silent_closed_by_peer;
+    const Delay lived = saturating_sub(loop_.fresh_now(), since);
+    results_.silent_lifetime.record(static_cast<std::uint64_t>(lived.count()));
+  } else if (chunk.error() != StreamError::read_timeout && !is_our_end(chunk.error())) {
+    results_.request_errors.add(chunk.error());
+  }
 }
 
 }  // namespace pinion::apps

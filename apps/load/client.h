@@ -76,6 +76,7 @@ class Client : private Drainable {
 
   Task<> run(Connection& conn);
   Task<> run_silent(std::uint64_t number);
+  Task<> keep_silent(std::uint64_t number);
   Task<> converse(Connection& conn);
   Task<> send(Connection& conn);
   Task<> receive(Connection& conn);

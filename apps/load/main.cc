@@ -1,6 +1,7 @@
 // pinion-load: sends requests to an echo server, verifies every byte that comes back, and says how
 // long it took. The client side of the connection API.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -128,11 +129,13 @@ int run(const LoadOptions& options) {
 
   const auto total = std::make_unique<LoadResults>();
   for (const LoadResults& lcore : desk.collect()) total->merge(lcore);
-  const bool interrupted = ended.signal != 0;
-  plan.cut_off(total->interrupted);
-  say(stdout, summary(plan, *total, interrupted));
-  json_file.write(json(plan, *total, interrupted));
-  must(verdict(plan, *total, interrupted));
+  Breakoff broken{.interrupted = ended.signal != 0};
+  broken.early =
+      options.connections > 0 && total->spoke_until < std::min(total->interrupted, plan.end);
+  plan.cut_off(broken.early ? total->spoke_until : total->interrupted);
+  say(stdout, summary(plan, *total, broken));
+  json_file.write(json(plan, *total, broken));
+  must(verdict(plan, *total, broken));
   return kExitDone;
 }
 

@@ -59,14 +59,14 @@ struct LoadPlan {
     return saturating_add(opening, connection * kOpeningDistance);
   }
 
-  /// When a run that was interrupted at `now` ends: what was measured is what came before.
+  /// When a run that was broken off at `now` ends: what was measured is what came before.
   [[nodiscard]] Instant end_at(Instant now) const noexcept {
     return std::clamp(now, measure_from, end);
   }
-  void cut_off(Instant now) noexcept {
-    end = end_at(now);
-    options.duration = saturating_sub(end, measure_from);
-  }
+  void cut_off(Instant now) noexcept { end = end_at(now); }
+
+  /// How long requests are measured: the whole --duration, unless the run was cut off.
+  [[nodiscard]] Delay measured() const noexcept { return saturating_sub(end, measure_from); }
 
   /// What isn't answered by then is given up.
   [[nodiscard]] Instant last_moment() const noexcept {

@@ -29,7 +29,7 @@ std::uint64_t nanoseconds(Delay delay) {
 }
 
 double measured_rate(const LoadPlan& plan, const LoadResults& results) {
-  return static_cast<double>(results.measured) / std::max(seconds(plan.options.duration), 1e-9);
+  return static_cast<double>(results.measured) / std::max(seconds(plan.measured()), 1e-9);
 }
 
 std::string in_words(StreamError error) {
@@ -51,6 +51,26 @@ std::string counted(const ErrorCounts& counts, std::string_view prefix) {
                         in_words(static_cast<StreamError>(kind)));
   }
   return text;
+}
+
+/// "no connection was left 1.2s after the start".
+std::string early_end(const LoadPlan& plan, const LoadResults& results) {
+  if (results.opened == 0) return "no connection could be opened";
+  const Delay lasted = std::max(saturating_sub(results.spoke_until, plan.start), Delay{});
+  return fmt::format("no connection was left {} after the start",
+                     rounded_duration(nanoseconds(lasted)));
+}
+
+std::string requests_line(const LoadPlan& plan, const LoadResults& results) {
+  const Delay measured = plan.measured();
+  if (measured == Delay{}) return "requests     none measured: it ended before that began\n";
+  const double rate = measured_rate(plan, results);
+  const double mebibytes = rate * static_cast<double>(plan.options.size.value) / (1 << 20);
+  return fmt::format("requests     {} answered in {}: {}/s, {:.1f} MiB/s each way\n",
+                     grouped(results.measured),
+                     measured == plan.options.duration ? format_duration(measured)
+                                                       : rounded_duration(nanoseconds(measured)),
+                     grouped(static_cast<std::uint64_t>(rate)), mebibytes);
 }
 
 std::string latency_line(const LoadPlan& plan, const LoadResults& results) {
@@ -111,21 +131,26 @@ std::string json_latency(const Histogram& latency) {
   return text + fmt::format(", \"max\": {}}}", latency.max());
 }
 
-/// What helps when nothing was answered.
+/// One address has some 28,000 ports for one server, more often the limit than descriptors are.
+const char* const kForNoResources =
+    "at most 28000 connections from here to one server, or more ports: "
+    "sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
+
+/// What helps when nothing was answered, or no connection lasted.
 std::string remedy(const LoadPlan& plan, const LoadResults& results) {
   const std::string where = to_string(plan.options.connect);
   if (results.opened == 0 && results.connect_errors.total() > 0) {
     if (results.connect_errors.of(StreamError::refused) > 0) {
       return fmt::format("start a server there: pinion-echo --listen {}", where);
     }
-    if (results.connect_errors.of(StreamError::no_resources) > 0) {
-      return "fewer connections, or a higher limit: ulimit -n 65536";
-    }
+    if (results.connect_errors.of(StreamError::no_resources) > 0) return kForNoResources;
     return fmt::format("check the address, the way there (ip route get {}) and firewalls",
                        to_string(plan.options.connect.address));
   }
+  if (results.connect_errors.of(StreamError::no_resources) > 0) return kForNoResources;
   if (results.closed_by_peer > 0 || results.request_errors.of(StreamError::reset) > 0) {
-    return fmt::format("see why what listens at {} ends its connections", where);
+    return fmt::format("see why the server at {} ends its connections{}", where,
+                       plan.options.reconnect ? "" : ", or open them again: --reconnect");
   }
   if (results.opened > 0 && results.request_errors.total() > 0) {
     return "a server that sends back what it gets, or a longer --timeout";
@@ -168,17 +193,12 @@ std::string progress_line(const LoadPlan& plan, Instant now, const LoadResults& 
   return fmt::format("[{:=<{}}{:{}}] {}", "", filled, "", room - filled, text);
 }
 
-std::string summary(const LoadPlan& plan, const LoadResults& results, bool interrupted) {
-  const double rate = measured_rate(plan, results);
-  const double mebibytes = rate * static_cast<double>(plan.options.size.value) / (1 << 20);
+std::string summary(const LoadPlan& plan, const LoadResults& results, const Breakoff& broken) {
   std::string text;
-  if (interrupted) text += "interrupted: the figures are of a part of the run\n";
+  if (broken.interrupted) text += "interrupted: the figures are of a part of the run\n";
+  if (broken.early) text += fmt::format("ended early: {}\n", early_end(plan, results));
   if (plan.options.connections > 0) {
-    text += fmt::format("requests     {} answered in {}: {}/s, {:.1f} MiB/s each way\n",
-                        grouped(results.measured),
-                        interrupted ? rounded_duration(nanoseconds(plan.options.duration))
-                                    : format_duration(plan.options.duration),
-                        grouped(static_cast<std::uint64_t>(rate)), mebibytes);
+    text += requests_line(plan, results);
     text += latency_line(plan, results);
     text += fmt::format("connections  {} opened, {} closed by the server\n",
                         grouped(results.opened), grouped(results.closed_by_peer));
@@ -196,7 +216,7 @@ std::string summary(const LoadPlan& plan, const LoadResults& results, bool inter
   return text;
 }
 
-std::string json(const LoadPlan& plan, const LoadResults& results, bool interrupted) {
+std::string json(const LoadPlan& plan, const LoadResults& results, const Breakoff& broken) {
   const LoadOptions& options = plan.options;
   std::string text = "{\n";
   const auto member = [&text](std::string_view name, const std::string& value) {
@@ -218,7 +238,9 @@ std::string json(const LoadPlan& plan, const LoadResults& results, bool interrup
   member("think_seconds", fmt::format("{}", seconds(options.think)));
   number("lcores", options.lcores);
   number("seed", options.seed);
-  member("interrupted", interrupted ? "true" : "false");
+  member("interrupted", broken.interrupted ? "true" : "false");
+  member("ended_early", broken.early ? "true" : "false");
+  member("measured_seconds", fmt::format("{}", seconds(plan.measured())));
   member("requests_per_second", fmt::format("{:.1f}", measured_rate(plan, results)));
   member("latency_ns", json_latency(results.latency));
   number("requests_measured", results.measured);
@@ -236,7 +258,7 @@ std::string json(const LoadPlan& plan, const LoadResults& results, bool interrup
   return text + "\n}\n";
 }
 
-Result<> verdict(const LoadPlan& plan, const LoadResults& results, bool interrupted) {
+Result<> verdict(const LoadPlan& plan, const LoadResults& results, const Breakoff& broken) {
   if (results.mismatches > 0) {
     return fail(
         ErrorCode::io_error,
@@ -245,18 +267,25 @@ Result<> verdict(const LoadPlan& plan, const LoadResults& results, bool interrup
         fmt::format("let a server answer at {} that sends back what it gets, and nothing else",
                     to_string(plan.options.connect)));
   }
-  if (plan.options.connections > 0 ? results.answered > 0 : results.silent_opened > 0) return {};
+  const bool speaking = plan.options.connections > 0;
+  const bool answered = speaking ? results.answered > 0 : results.silent_opened > 0;
+  if (answered && !broken.early) return {};
   std::string why = counted(results.connect_errors, "connect: ");
   if (why.empty()) why = counted(results.request_errors, "");
   if (why.empty() && results.closed_by_peer > 0) {
     why = fmt::format("{} closed by the server", grouped(results.closed_by_peer));
   }
-  if (why.empty() && interrupted) why = "interrupted";
-  const bool speaking = plan.options.connections > 0;
+  if (why.empty() && broken.interrupted) why = "interrupted";
+  const std::string ending = why.empty() ? "" : ": " + why;
+  if (answered) {
+    return fail(ErrorCode::unavailable,
+                fmt::format("the run ended early, {}{}", early_end(plan, results), ending),
+                remedy(plan, results));
+  }
   return fail(
       ErrorCode::unavailable,
-      fmt::format("no {} by {}{}{}", speaking ? "request was answered" : "connection was accepted",
-                  to_string(plan.options.connect), why.empty() ? "" : ": ", why),
+      fmt::format("no {} by {}{}", speaking ? "request was answered" : "connection was accepted",
+                  to_string(plan.options.connect), ending),
       remedy(plan, results));
 }
 

@@ -13,6 +13,12 @@
 
 namespace pinion::apps {
 
+/// How a run ended, when it wasn't at its end.
+struct Breakoff {
+  bool interrupted = false;  ///< By a signal.
+  bool early = false;        ///< No connection was left but silent ones.
+};
+
 [[nodiscard]] std::string first_line(const LoadOptions& options);
 
 /// One line without a newline. `bar` asks for a progress bar of `width` columns.
@@ -21,12 +27,14 @@ namespace pinion::apps {
                                         bool bar, std::size_t width);
 
 [[nodiscard]] std::string summary(const LoadPlan& plan, const LoadResults& results,
-                                  bool interrupted);
+                                  const Breakoff& broken);
 
-[[nodiscard]] std::string json(const LoadPlan& plan, const LoadResults& results, bool interrupted);
+[[nodiscard]] std::string json(const LoadPlan& plan, const LoadResults& results,
+                               const Breakoff& broken);
 
-/// Nothing when the run was a success: no byte wrong, and something answered (or, with silent
-/// connections only, connected).
-[[nodiscard]] Result<> verdict(const LoadPlan& plan, const LoadResults& results, bool interrupted);
+/// Nothing when the run was a success: no byte wrong, something answered (or, with silent
+/// connections only, connected), and connections to the end.
+[[nodiscard]] Result<> verdict(const LoadPlan& plan, const LoadResults& results,
+                               const Breakoff& broken);
 
 }  // namespace pinion::apps

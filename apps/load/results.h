@@ -56,6 +56,7 @@ struct LoadResults {
   std::uint64_t measured = 0;    ///< Answered, and due within the measured time.
   std::uint64_t missed = 0;      ///< Due within the measured time at --rate, and never sent.
   Instant interrupted = kNever;  ///< When a signal ended the run.
+  Instant spoke_until{};         ///< When the last connection ended, silent ones not counted.
 
   std::uint64_t open = 0;            ///< Now, silent ones included.
   std::uint64_t opened = 0;          ///< Connections made, silent ones not counted.
@@ -79,6 +80,7 @@ struct LoadResults {
     measured += other.measured;
     missed += other.missed;
     interrupted = std::min(interrupted, other.interrupted);
+    spoke_until = std::max(spoke_until, other.spoke_until);
     open += other.open;
     opened += other.opened;
     closed_by_peer += other.closed_by_peer;

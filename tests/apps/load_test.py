@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+import threading
 import time
 
 import support
@@ -135,7 +136,8 @@ class Load(support.TestCase):
 
         with FakeServer(reset) as server:
             done, results = load(server.address, "--connections", "3", *SHORT)
-            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertTrue(results["ended_early"])
             self.assertEqual(results["request_errors"], {"reset": 3})
             self.assertEqual(results["requests_answered"], 3)
 
@@ -174,10 +176,14 @@ class Load(support.TestCase):
             arguments = ("--connections", "3", "--think", "10s", "--duration", "1500ms",
                          "--warmup", "0s")
             done, results = load(server.address, *arguments)
-            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual(done.returncode, 1, done)
+            self.assertRegex(done.stderr, r"(?m)^error: the run ended early, no connection was "
+                                          r"left \S+ after the start: 3 closed by the server$")
             self.assertEqual(results["connections_closed_by_server"], 3)
             self.assertEqual(results["requests_answered"], 3)
             done, results = load(server.address, "--reconnect", *arguments)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertFalse(results["ended_early"])
             self.assertGreater(results["connections_opened"], 3)
             self.assertEqual(results["requests_answered"], results["requests_sent"])
 
@@ -243,7 +249,8 @@ class Load(support.TestCase):
         with FakeServer(close) as server:
             done, _ = load(server.address, "--connections", "2", "--reconnect", *SHORT)
             self.assertEqual(done.returncode, 1)
-            self.assertRegex(done.stderr, r"(?m)^fix: see why what listens at .* ends ")
+            self.assertRegex(done.stderr,
+                             r"(?m)^fix: see why the server at \S+ ends its connections$")
         # A queue that is full, and nobody accepts: connecting gets no answer.
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -296,7 +303,7 @@ class Load(support.TestCase):
             self.assertEqual(code, 0)
             self.assertEqual(results["requests_never_sent"], 0)
             # One request every 10 ms, up to the interruption and none after.
-            self.assertAlmostEqual(results["requests_sent"], results["duration_seconds"] * 100,
+            self.assertAlmostEqual(results["requests_sent"], results["measured_seconds"] * 100,
                                    delta=1.5)
             self.assertEqual(results["requests_answered"] + results["requests_unanswered"],
                              results["requests_sent"])
@@ -313,6 +320,66 @@ class Load(support.TestCase):
             self.assertEqual(results["requests_never_sent"], 0)
             self.assertEqual(results["requests_unanswered"], results["requests_sent"])
             self.assertRegex(errors, r"(?m)^error: no request was answered by \S+: interrupted$")
+
+    def test_a_calm_rate_opens_no_connection_twice(self):
+        # Most connections have nothing left to send long before the end.
+        with support.Server() as server:
+            for reconnect in ((), ("--reconnect",)):
+                done, results = load(server.address, "--connections", "20", "--rate", "5",
+                                     "--duration", "2s", "--warmup", "0s", *reconnect)
+                self.assertEqual(done.returncode, 0, done)
+                self.assertFalse(results["ended_early"])
+                self.assertEqual(results["connections_opened"], 20)
+                self.assertEqual(results["connections_closed_by_server"], 0)
+                self.assertEqual(results["requests_measured"], 10)
+
+    def test_a_run_whose_server_goes_away_ended_early(self):
+        arguments = ("--connections", "10", "--duration", "30s", "--warmup", "0s")
+        for mode in (("--rate", "200"), ("--think", "1ms")):
+            with self.subTest(mode), support.Server() as server:
+                stop = threading.Timer(1, server.signal)
+                stop.start()
+                done, results = load(server.address, *arguments, *mode)
+                stop.join()
+                self.assertEqual(done.returncode, 1, done)
+                self.assertTrue(results["ended_early"])
+                self.assertFalse(results["interrupted"])
+                self.assertEqual(results["duration_seconds"], 30)
+                self.assertLess(results["measured_seconds"], 25)
+                self.assertAlmostEqual(
+                    results["requests_per_second"],
+                    results["requests_measured"] / results["measured_seconds"], delta=0.1)
+                self.assertRegex(done.stdout,
+                                 r"(?m)^ended early: no connection was left \S+ after the start$")
+                self.assertRegex(done.stderr, r"(?m)^error: the run ended early, no connection was")
+
+    def test_a_run_without_a_connection_takes_no_time(self):
+        done, results = load(f"127.0.0.1:{support.free_port()}", "--rate", "10", *SHORT)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(results["measured_seconds"], 0)
+        self.assertRegex(done.stdout, r"(?m)^ended early: no connection could be opened$")
+        self.assertRegex(done.stdout, r"(?m)^requests +none measured: ")
+
+    def test_silent_connections_come_back_as_speaking_ones_do(self):
+        with support.Server() as server:
+            address = server.address
+        # Nobody listens when they begin; a server comes later.
+        process = support.subprocess.Popen(
+            [support.LOAD, "--connect", address, "--connections", "1", "--silent", "5",
+             "--reconnect", "--duration", "20s"],
+            env=support.clean_environment(), stdout=support.subprocess.PIPE,
+            stderr=support.subprocess.PIPE, text=True)
+        self.assertRegex(process.stdout.readline(), "^pinion-load ")
+        self.assertRegex(process.stderr.readline(), " 0 open")
+        with support.Server(listen=address):
+            for line in process.stderr:
+                if " 6 open" in line:
+                    break
+            process.send_signal(support.signal.SIGINT)
+            output, _ = process.communicate(timeout=support.PATIENCE)
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(output, r"(?m)^silent +5 opened, ")
+        self.assertRegex(output, r"(?m)^errors +\d+ connect: refused")
 
     def test_interrupted_silent_connections_are_no_errors(self):
         with support.Server() as server:
