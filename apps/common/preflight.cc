@@ -1,5 +1,6 @@
 #include "preflight.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fmt/format.h>
@@ -12,8 +13,11 @@
 namespace pinion::apps {
 namespace {
 
-/// The standard streams, and per lcore a ring, a doorbell and a listener, with room to spare.
-constexpr std::uint64_t kOwnDescriptors = 64;
+/// The standard streams and the library's own, and per lcore a ring, a doorbell and a listener,
+/// with room to spare.
+constexpr std::uint64_t own_descriptors(std::size_t lcores) {
+  return 32 + std::uint64_t{4} * lcores;
+}
 
 std::size_t allowed_cpu_count() {
   cpu_set_t cpus;
@@ -24,22 +28,27 @@ std::size_t allowed_cpu_count() {
 
 }  // namespace
 
-void require_descriptors(std::uint64_t connections, const std::string& option) {
-  const std::uint64_t needed = connections + kOwnDescriptors;
+void require_descriptors(std::uint64_t connections, std::size_t lcores, std::string_view options) {
+  const std::uint64_t own = own_descriptors(lcores);
+  const std::uint64_t needed = connections + own;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
     throw ProgramError(errno_error(errno, "can't read the limit of file descriptors"), kExitFailed);
   }
   if (limit.rlim_cur >= needed) return;
   if (limit.rlim_max < needed) {
-    std::string fix = fmt::format("ulimit -n {}", needed);
-    if (limit.rlim_max > kOwnDescriptors) {
-      fix += fmt::format(", or {} {}", option, limit.rlim_max - kOwnDescriptors);
+    std::string fix = fmt::format(
+        "a higher hard limit (as root: ulimit -n {0}; docker --ulimit nofile={0}; systemd "
+        "LimitNOFILE={0})",
+        needed);
+    if (limit.rlim_max > own) {
+      fix += fmt::format(", or at most {} with {}", limit.rlim_max - own, options);
     }
     throw ProgramError(
         Error{.code = ErrorCode::resource_exhausted,
-              .what = fmt::format("{} {} needs {} file descriptors, this process may have {}",
-                                  option, connections, needed, limit.rlim_max),
+              .what = fmt::format("{} connections ({}) need {} file descriptors, this process may "
+                                  "have {}",
+                                  connections, options, needed, limit.rlim_max),
               .hint = std::move(fix)},
         kExitFailed);
   }
@@ -56,14 +65,14 @@ std::vector<unsigned> choose_cpus(unsigned lcores, const std::vector<unsigned>& 
   if (cpus.empty()) {
     std::vector<unsigned> chosen = must(first_cpus(lcores));
     if (order == CpuOrder::from_first) return chosen;
-    const std::vector<unsigned> all = must(first_cpus(allowed_cpu_count()));
+    const std::vector<unsigned> all =
+        must(first_cpus(std::max<std::size_t>(allowed_cpu_count(), lcores)));
     return {all.end() - lcores, all.end()};
   }
   if (cpus.size() != lcores) {
     throw_usage_error(
-        fmt::format("{} lcores need {} CPUs, --cpus names {}", lcores, lcores, cpus.size()),
-        cpus.size() <= allowed_cpu_count() ? fmt::format("--lcores {}", cpus.size())
-                                           : "--cpus LIST, with one CPU for each lcore");
+        fmt::format("--lcores {} needs as many CPUs, --cpus names {}", lcores, cpus.size()),
+        "--cpus LIST with one CPU for each lcore, or leave --lcores out");
   }
   return cpus;
 }

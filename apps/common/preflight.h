@@ -1,7 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 /// Checks of what a program will need, made before it starts anything. Each throws ProgramError
@@ -9,10 +10,10 @@
 
 namespace pinion::apps {
 
-/// Makes sure that `connections` sockets can be open beside what the process needs itself. Raises
-/// the soft limit of descriptors as far as the hard one allows, so that only a hard limit that is
-/// too low is an error. `option` is the setting to lower instead: "--max-connections".
-void require_descriptors(std::uint64_t connections, const std::string& option);
+/// Makes sure that `connections` sockets can be open beside what the process and its lcores need.
+/// Raises the soft limit of descriptors as far as the hard one allows, so that only a hard limit
+/// that is too low is an error. `options` are the settings whose sum it is: "--max-connections".
+void require_descriptors(std::uint64_t connections, std::size_t lcores, std::string_view options);
 
 /// Which CPUs a program takes by itself. A server and a load generator on one host start from
 /// different ends, so that they don't share a CPU without need.

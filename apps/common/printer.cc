@@ -32,6 +32,19 @@ int held_for_reader(int fd) {
 
 }  // namespace
 
+ssize_t write_waiting(int fd, std::string_view text) {
+  for (;;) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written >= 0) return written;
+    if (errno == EAGAIN) {
+      pollfd wait{.fd = fd, .events = POLLOUT, .revents = 0};
+      if (poll(&wait, 1, -1) < 0 && errno != EINTR) return -1;
+    } else if (errno != EINTR) {
+      return -1;
+    }
+  }
+}
+
 Printer::Printer(int fd) : fd_(fd) {
   // Signals are for the thread that waits for them.
   sigset_t all;
@@ -108,8 +121,7 @@ void Printer::write_lines(const std::string& text) {
   while (!rest.empty()) {
     std::string_view line = rest.substr(0, rest.find('\n') + 1);
     if (line.empty()) line = rest;
-    const ssize_t written = write(fd_, line.data(), line.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = write_waiting(fd_, line);
     if (written <= 0) return;
     ++lines_written_;
     rest.remove_prefix(static_cast<std::size_t>(written));

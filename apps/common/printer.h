@@ -8,7 +8,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+
+#include <sys/types.h>
 
 /// Prints to a standard stream on a thread of its own, so that nobody else waits for a terminal or
 /// a pipe whose reader is slow or stands still.
@@ -20,6 +23,9 @@
 /// Errors:     what can't be written is lost, and ends nothing.
 
 namespace pinion::apps {
+
+/// write(2) that waits for room, also where whoever shares the stream made it non-blocking.
+ssize_t write_waiting(int fd, std::string_view text);
 
 class Printer {
  public:

@@ -78,8 +78,7 @@ void settle(std::FILE* to) {
 
 void print_answer(std::string_view text) {
   while (!text.empty()) {
-    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
+    const ssize_t written = write_waiting(STDOUT_FILENO, text);
     if (written < 0 && errno == EPIPE) return;
     if (written < 0) {
       throw ProgramError(errno_error(errno, "can't write to standard output",

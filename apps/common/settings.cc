@@ -75,6 +75,13 @@ void Settings::add_setting(Setting setting) {
   settings_.push_back(std::move(setting));
 }
 
+void Settings::follow(std::string_view name, std::string_view other,
+                      std::function<std::string()> value) {
+  PINION_ASSERT(find(name) != nullptr);
+  PINION_ASSERT(find(other) != nullptr);
+  followers_.push_back({std::string(name), std::string(other), std::move(value)});
+}
+
 std::string Settings::allowed(const Setting& setting) {
   if (setting.examples.empty()) return setting.choices;
   if (setting.choices.empty()) return setting.examples;
@@ -121,6 +128,7 @@ bool Settings::read(int argc, const char* const* argv) {
   }
   read_environment();
   read_flags(line);
+  read_followers();
   if (line.print_config) print_answer(config_text());
   return !line.print_config;
 }
@@ -148,8 +156,7 @@ Settings::CommandLine Settings::parse_command_line(int argc, const char* const* 
     app.parse(argc, argv);
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string text = error.what();
-    throw_usage_error(text.substr(0, text.find(':')) + " needs a value",
-                      program_.name + " --help lists all options");
+    reject_missing_value(text.substr(0, text.find(':')));
   } catch (const CLI::ParseError& error) {
     throw_usage_error(error.what(), program_.name + " --help lists all options");
   }
@@ -163,6 +170,14 @@ Settings::CommandLine Settings::parse_command_line(int argc, const char* const* 
   return line;
 }
 
+void Settings::reject_missing_value(const std::string& flag) const {
+  const Setting* setting = find(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));
+  throw_usage_error(flag + " needs a value",
+                    setting == nullptr
+                        ? flag + " FILE"
+                        : shown_use(flag, ' ', setting->placeholder, allowed(*setting)));
+}
+
 void Settings::reject_argument(const std::string& argument) const {
   const std::string all = program_.name + " --help lists all options";
   if (!argument.starts_with('-')) {
@@ -174,7 +189,7 @@ void Settings::reject_argument(const std::string& argument) const {
   const std::size_t word = std::min(flag.find_first_not_of('-'), flag.size());
   const std::string nearest = nearest_name(flag.substr(word), candidates);
   throw_usage_error(fmt::format("unknown option {}", flag),
-                    nearest.empty() ? all : fmt::format("--{}, or {}", nearest, all));
+                    nearest.empty() ? all : fmt::format("--{}; {}", nearest, all));
 }
 
 void Settings::read_file(const std::string& path) {
@@ -229,6 +244,21 @@ void Settings::read_flags(const CommandLine& line) {
                         shown_use("--" + setting.name, ' ', setting.placeholder, allowed(setting)));
     }
     setting.source = "flag";
+  }
+}
+
+void Settings::read_followers() {
+  for (const Follower& follower : followers_) {
+    Setting& setting = *find(follower.name);
+    const Setting& other = *find(follower.other);
+    if (setting.source != "default" || other.show() == other.default_text) continue;
+    const std::string text = follower.value();
+    if (const Parsed<void> assigned = setting.assign(text); !assigned) {
+      throw_usage_error(
+          fmt::format("--{} makes --{} {}: {}", other.name, setting.name, text, assigned.error()),
+          shown_use("--" + setting.name, ' ', setting.placeholder, allowed(setting)));
+    }
+    setting.source = other.name;
   }
 }
 

@@ -144,11 +144,15 @@ class Settings {
   void add(T& value, Description description,
            std::type_identity_t<std::optional<Range<T>>> range = std::nullopt);
 
+  /// Where nothing names `name`, and `other` isn't its default, `value` says what it is.
+  void follow(std::string_view name, std::string_view other, std::function<std::string()> value);
+
   /// Fills all values. False when the command line asked for --help, --version or --print-config,
   /// which are then answered on stdout: nothing is left to do. Throws ProgramError.
   [[nodiscard]] bool read(int argc, const char* const* argv);
 
-  /// Where a value came from: "default", "flag", "environment PINION_…", "file x.toml:3".
+  /// Where a value came from: "default", "flag", "environment PINION_…", "file x.toml:3", "cpus"
+  /// (of one that follows that setting).
   [[nodiscard]] const std::string& source(std::string_view name) const;
 
   [[nodiscard]] std::string help_text() const;
@@ -170,6 +174,11 @@ class Settings {
     std::string default_text = {};
     std::string source = "default";
   };
+  struct Follower {
+    std::string name;
+    std::string other;
+    std::function<std::string()> value;
+  };
   struct CommandLine;
   struct HelpRow {
     std::string left;
@@ -185,15 +194,18 @@ class Settings {
   Setting* find(std::string_view name);
   std::vector<std::string> names() const;
   CommandLine parse_command_line(int argc, const char* const* argv) const;
+  [[noreturn]] void reject_missing_value(const std::string& flag) const;
   [[noreturn]] void reject_argument(const std::string& argument) const;
   void read_file(const std::string& path);
   void read_environment();
   void read_flags(const CommandLine& line);
+  void read_followers();
   void read_file_entry(const FileEntry& entry);
   static std::string file_value(FileKind kind, const std::string& text);
 
   ProgramText program_;
   std::vector<Setting> settings_;
+  std::vector<Follower> followers_;
 };
 
 namespace detail {

@@ -73,8 +73,8 @@ std::string Settings::help_text() const {
     text += fmt::format("{} is {}.\n", placeholder, example);
   }
   text +=
-      "\nAn option wins over the environment (--lcores is PINION_LCORES), that over the\n"
-      "file (lcores = 1), that over the default.\n";
+      "\nOptions override the environment (--lcores is PINION_LCORES), which overrides\n"
+      "the file (lcores = 1), which overrides the defaults.\n";
   if (!program_.examples.empty()) text += fmt::format("\nexamples:\n{}", program_.examples);
   return text;
 }

@@ -36,8 +36,8 @@ struct Shard {
 Task<> serve(Shard& shard, Stream conn) {
   conn.set_keepalive(shard.options.keepalive);
   while (auto chunk = co_await conn.read(shard.options.read_timeout)) {
-    ++shard.requests;
     if (!co_await conn.write(std::move(*chunk), shard.options.write_timeout)) break;
+    ++shard.requests;
   }
 }
 
@@ -59,7 +59,7 @@ class Server {
 
   /// Serves until a signal; returns the exit code.
   int run() {
-    require_descriptors(options_.max_connections, "--max-connections");
+    require_descriptors(options_.max_connections, cpus_.size(), "--max-connections");
     hold_signals();
     const LoopOptions loop{.idle = options_.idle, .drain_timeout = options_.drain_timeout};
     const auto runtime = must(Runtime::create({.cpus = cpus_, .loop = loop}));
@@ -97,11 +97,11 @@ class Server {
   /// Runs when every lcore is set up.
   Task<> announce() {
     report_.begin(fmt::format(
-        "pinion-echo {}: listening on {}, backend kernel sockets over io_uring (no device named), "
-        "{} lcore{} on CPU {} ({}), idle policy {} ({}: {})",
+        "pinion-echo {}: listening on {}, backend kernel sockets over io_uring, {} lcore{} ({}) on "
+        "CPU {} ({}), idle policy {} ({}: {})",
         kVersion, to_string(endpoint_), cpus_.size(), cpus_.size() == 1 ? "" : "s",
-        format_cpu_list(cpus_), settings_.source("lcores"), to_string(options_.idle),
-        settings_.source("idle"), meaning(options_.idle)));
+        settings_.source("lcores"), format_cpu_list(cpus_), settings_.source("cpus"),
+        to_string(options_.idle), settings_.source("idle"), meaning(options_.idle)));
     co_return;
   }
 

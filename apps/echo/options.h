@@ -34,16 +34,20 @@ struct EchoOptions {
 
 inline void declare(Settings& settings, EchoOptions& options) {
   using namespace std::chrono_literals;
-  settings.add(options.listen, {"listen", "where to accept connections; port 0: any free one"});
-  settings.add(options.lcores, {"lcores", "polling lcores, one CPU each"}, {{1, 256}});
-  settings.add(options.cpus, {"cpus", "the lcores' CPUs"});
+  settings.add(options.listen,
+               {"listen", "where to accept connections; port 0: any free one; [::]: IPv6 alone"});
+  settings.add(options.lcores, {"lcores", "polling lcores, one CPU each; as many as --cpus names"},
+               {{1, 256}});
+  settings.add(options.cpus, {"cpus", "the lcores' CPUs; auto: the first this process may use"});
+  settings.follow("lcores", "cpus", [&options] { return fmt::format("{}", options.cpus.size()); });
   settings.add(options.idle, {"idle", "what an lcore does with nothing to do"});
   settings.add(options.read_timeout, {"read-timeout", "close a connection that sends nothing"},
                {{1ms, kNoTimeout}});
-  settings.add(options.write_timeout, {"write-timeout", "reset a connection that takes nothing"},
+  settings.add(options.write_timeout, {"write-timeout", "reset a connection that stops reading"},
                {{1ms, kNoTimeout}});
   settings.add(options.keepalive, {"keepalive", "probe silent peers, reset those that are gone"});
-  settings.add(options.max_connections, {"max-connections", "further connections have to wait"},
+  settings.add(options.max_connections,
+               {"max-connections", "limit of connections at once; further ones wait"},
                {{1, 1'000'000}});
   settings.add(options.stats, {"stats", "time between lines of statistics; 0: none", "SECONDS"},
                {{0, 3600}});

@@ -116,7 +116,9 @@ RunReport run_clients(LoadPlan& plan, const std::vector<unsigned>& cpus,
 }
 
 int run(const LoadOptions& options) {
-  require_descriptors(std::uint64_t{options.connections} + options.silent, "--connections");
+  require_descriptors(
+      std::uint64_t{options.connections} + options.silent, options.lcores,
+      options.silent == 0 ? "--connections" : "--connections and --silent together");
   const auto cpus = choose_cpus(options.lcores, options.cpus, CpuOrder::from_last);
   JsonFile json_file(options.json);
   hold_signals();

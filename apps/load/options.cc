@@ -37,7 +37,7 @@ void declare(Settings& settings, LoadOptions& options) {
                Range<std::uint64_t>{0, 100'000'000});
   settings.add(options.duration, {.name = "duration", .help = "how long to measure"},
                Range<Delay>{1ms, 24h});
-  settings.add(options.warmup, {.name = "warmup", .help = "how long to run before that"},
+  settings.add(options.warmup, {.name = "warmup", .help = "warm-up before measuring"},
                Range<Delay>{0s, 24h});
   settings.add(options.think,
                {.name = "think", .help = "pause between an answer and the next request"},
@@ -46,12 +46,16 @@ void declare(Settings& settings, LoadOptions& options) {
                {.name = "timeout", .help = "how long to wait for a connection or an answer"},
                Range<Delay>{1ms, 1h});
   settings.add(options.reconnect,
-               {.name = "reconnect", .help = "open a connection again when the server closed it"});
-  settings.add(options.lcores, {.name = "lcores", .help = "polling lcores, one CPU each"},
+               {.name = "reconnect", .help = "open a connection again when it ended or failed"});
+  settings.add(options.lcores,
+               {.name = "lcores", .help = "polling lcores, one CPU each; as many as --cpus names"},
                Range<std::uint32_t>{1, 256});
-  settings.add(options.cpus, {.name = "cpus", .help = "the lcores' CPUs"});
+  settings.add(
+      options.cpus,
+      {.name = "cpus", .help = "the lcores' CPUs; auto: the last that this process may use"});
+  settings.follow("lcores", "cpus", [&options] { return fmt::format("{}", options.cpus.size()); });
   settings.add(options.idle, {.name = "idle", .help = "what an lcore does with nothing to do"});
-  settings.add(options.seed, {.name = "seed", .help = "of the bytes that are sent"});
+  settings.add(options.seed, {.name = "seed", .help = "seed of the request bytes"});
   settings.add(options.json, {.name = "json",
                               .help = "write the results to this file, too, as JSON",
                               .placeholder = "FILE"});
@@ -67,7 +71,7 @@ bool read_load_options(LoadOptions& options, int argc, const char* const* argv) 
   if (!settings.read(argc, argv)) return false;
   if (options.connect.port == 0) {
     throw_usage_error(
-        fmt::format("--connect {}: nobody can be reached at port 0", to_string(options.connect)),
+        fmt::format("--connect {}: port 0 can't be connected to", to_string(options.connect)),
         "--connect ADDR:PORT, with the port that the server's first line names");
   }
   if (options.connections == 0 && options.silent == 0) {

@@ -202,6 +202,21 @@ class Load(support.TestCase):
 
 
 class Answers(support.TestCase):
+    def test_a_stream_that_does_not_block_gets_all_of_it(self):
+        with support.Server() as server:
+            run = [LOAD, "--connect", server.address, "--duration", "200ms", "--warmup", "0s"]
+            for command, end in ((run, r"verified .*"), ([ECHO, "--help"], r".* the defaults?\.")):
+                with self.subTest(command), full_pipe() as (reader, pipe):
+                    os.set_blocking(pipe, False)
+                    with running(command, stdout=pipe, stderr=subprocess.DEVNULL) as process:
+                        time.sleep(0.5)  # It meets the full pipe.
+                        taken = b""
+                        while process.poll() is None or select_ready(reader):
+                            taken += os.read(reader, 4096) if select_ready(reader) else b""
+                        self.assertEqual(process.returncode, 0)
+                    text = taken.decode().lstrip("x")
+                    self.assertRegex(text, rf"^pinion-\w+ \d[^\0]*\n{end}\n$")
+
     def test_what_cannot_be_written_is_an_error(self):
         for arguments in (["--help"], ["--version"], ["--print-config"]):
             for program in (ECHO, LOAD):

@@ -56,6 +56,14 @@ class Settings(support.TestCase):
         self.assertEqual(sources["lcores"], f"file {path}:1")
         self.assertEqual(sources["drain-timeout"], "default")
 
+    def test_as_many_lcores_as_cpus_are_named(self):
+        for program in (ECHO, support.LOAD):
+            text, table = self.printed("--cpus", "0,2-3", program=program)
+            self.assertEqual(table["lcores"], 3)
+            self.assertEqual(self.sources(text)["lcores"], "cpus")
+            text, table = self.printed("--cpus", "auto", program=program)
+            self.assertEqual(table["lcores"], 1)
+
     def test_environment_names_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write("stats = 7\n")

@@ -123,13 +123,12 @@ TEST_F(SettingsTest, TakesTheFileFromTheEnvironment) {
 TEST_F(SettingsTest, RefusesWrongFlags) {
   EXPECT_EQ(error_of({"--read-timout", "3s"}),
             "error: unknown option --read-timout\n"
-            "fix: --read-timeout, or program --help lists all options");
+            "fix: --read-timeout; program --help lists all options");
   EXPECT_EQ(error_of({"--zzz=3"}),
             "error: unknown option --zzz\nfix: program --help lists all options");
   EXPECT_EQ(error_of({"7007"}),
             "error: unexpected argument 7007\nfix: program --help lists all options");
-  EXPECT_EQ(error_of({"--lcores"}),
-            "error: --lcores needs a value\nfix: program --help lists all options");
+  EXPECT_EQ(error_of({"--lcores"}), "error: --lcores needs a value\nfix: --lcores N, from 1 to 64");
   EXPECT_EQ(error_of({"--read-timeout", "30"}),
             "error: --read-timeout 30: a duration needs a unit\n"
             "fix: --read-timeout TIME, such as 250ms, 30s or 1m30s, from 1ms, or none");
@@ -204,6 +203,19 @@ TEST_F(SettingsTest, PrintsAFileThatReadsBackTheSame) {
   EXPECT_EQ(size_.value, 4096U);
   EXPECT_EQ(text_, "a \"quoted\" \\ text\n");
   EXPECT_EQ(settings_.source("lcores"), "file " + path + ":3");
+}
+
+TEST_F(SettingsTest, AFollowerTakesItsValueFromAnotherSettingUntilSomethingNamesIt) {
+  settings_.follow("lcores", "cpus", [this] { return std::to_string(cpus_.size()); });
+  ASSERT_TRUE(read({"--cpus", "auto"}));
+  EXPECT_EQ(count_, 1U);
+  EXPECT_EQ(settings_.source("lcores"), "default");
+  ASSERT_TRUE(read({"--cpus", "0,2-3"}));
+  EXPECT_EQ(count_, 3U);
+  EXPECT_EQ(settings_.source("lcores"), "cpus");
+  ASSERT_TRUE(read({"--cpus", "0,2-3", "--lcores", "7"}));
+  EXPECT_EQ(count_, 7U);
+  EXPECT_EQ(settings_.source("lcores"), "flag");
 }
 
 TEST_F(SettingsTest, HelpNamesEverySettingWithinEightyColumns) {

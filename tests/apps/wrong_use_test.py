@@ -20,11 +20,11 @@ class WrongUse(support.TestCase):
         self.assert_error(
             run([ECHO, "--read-timout", "3s"]), 2,
             "unknown option --read-timout",
-            "--read-timeout, or pinion-echo --help lists all options")
+            "--read-timeout; pinion-echo --help lists all options")
         self.assert_error(
             run([LOAD, "--conections", "3"]), 2,
             "unknown option --conections",
-            "--connections, or pinion-load --help lists all options")
+            "--connections; pinion-load --help lists all options")
 
     def test_bad_duration(self):
         self.assert_error(
@@ -53,10 +53,18 @@ class WrongUse(support.TestCase):
 
     def test_lcores_and_cpus_disagree(self):
         self.assert_error(run([ECHO, "--lcores", "2", "--cpus", "0"]), 2,
-                          "2 lcores need 2 CPUs, --cpus names 1", "--lcores 1")
+                          "--lcores 2 needs as many CPUs, --cpus names 1",
+                          "--cpus LIST with one CPU for each lcore, or leave --lcores out")
+        self.assert_error(run([LOAD, "--lcores", "1", "--cpus", "0-1"]), 2,
+                          "--lcores 1 needs as many CPUs, --cpus names 2", ".+")
         self.assert_error(run([ECHO, "--cpus", "0-4095"]), 2,
-                          "1 lcores need 1 CPUs, --cpus names 4096",
-                          "--cpus LIST, with one CPU for each lcore")
+                          "--cpus makes --lcores 4096: out of range",
+                          "--lcores N, from 1 to 256")
+
+    def test_a_value_that_is_missing(self):
+        self.assert_error(run([ECHO, "--read-timeout"]), 2, "--read-timeout needs a value",
+                          "--read-timeout TIME, such as 250ms, 30s or 1m30s, from 1ms, or none")
+        self.assert_error(run([ECHO, "--config"]), 2, "--config needs a value", "--config FILE")
 
     def test_cpu_that_is_not_there(self):
         self.assert_error(run([ECHO, "--cpus", "4095"]), 2,
@@ -157,7 +165,7 @@ class WrongUse(support.TestCase):
                 self.assert_error(run([program, option, address + ":7"]), 2,
                                   rf"{option} \S+:7: TCP has no multicast.*", f"{option} .*")
         self.assert_error(run([LOAD, "--connect", "127.0.0.1:0"]), 2,
-                          "--connect 127.0.0.1:0: nobody can be reached at port 0",
+                          "--connect 127.0.0.1:0: port 0 can't be connected to",
                           "--connect ADDR:PORT, .*")
 
     def test_fewer_connections_than_lcores(self):
@@ -198,14 +206,22 @@ class WrongUse(support.TestCase):
                    preexec_fn=limit_descriptors(1024, 1024))
         self.assert_error(
             done, 1,
-            "--max-connections 10000 needs 10064 file descriptors, this process may have 1024",
-            "ulimit -n 10064, or --max-connections 960")
+            r"10000 connections \(--max-connections\) need 10036 file descriptors, this process "
+            "may have 1024",
+            r"a higher hard limit \(as root: ulimit -n 10036; docker --ulimit nofile=10036; "
+            r"systemd LimitNOFILE=10036\), or at most 988 with --max-connections")
+        done = run([LOAD, "--connections", "10", "--silent", "3000"],
+                   preexec_fn=limit_descriptors(1024, 1024))
+        self.assert_error(
+            done, 1,
+            r"3010 connections \(--connections and --silent together\) need 3046 file .*",
+            ".*, or at most 988 with --connections and --silent together")
 
     def test_soft_limit_is_raised(self):
         with support.Server("--max-connections", "2000",
                             preexec_fn=limit_descriptors(256, 4096)) as server:
             limits = open(f"/proc/{server.process.pid}/limits").read()
-            self.assertRegex(limits, r"Max open files\s+2064\s+4096")
+            self.assertRegex(limits, r"Max open files\s+2036\s+4096")
             self.assertEqual(server.stop(), 0)
 
     def test_io_uring_blocked(self):
