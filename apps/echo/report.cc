@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -15,6 +17,10 @@ namespace {
 
 double seconds(Delay delay) {
   return std::chrono::duration<double>(delay.to_nanoseconds()).count();
+}
+
+std::uint64_t nanoseconds(Delay delay) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(delay.count(), 0));
 }
 
 /// "busy 1.0% idle 2.0% parked 97.0%" of the time between two figures.
@@ -29,25 +35,80 @@ std::string shares(const LoopStats& before, const LoopStats& now) {
                      percent(2));
 }
 
+struct Counter {
+  std::uint64_t TransportStats::* member;
+  std::string_view name = {};  ///< Of what goes wrong, or is refused: as in TransportStats.
+};
+
+/// All of TransportStats.
+constexpr std::array kCounters = std::to_array<Counter>({
+    {&TransportStats::accepted},
+    {&TransportStats::connected},
+    {&TransportStats::open},
+    {&TransportStats::closing},
+    {&TransportStats::bytes_in},
+    {&TransportStats::bytes_out},
+    {&TransportStats::read_timeouts},
+    {&TransportStats::write_timeouts},
+    {&TransportStats::deadlines_exceeded, "deadlines_exceeded"},
+    {&TransportStats::keepalive_timeouts},
+    {&TransportStats::keepalive_probes},
+    {&TransportStats::peer_timeouts, "peer_timeouts"},
+    {&TransportStats::resets_received},
+    {&TransportStats::resets_sent},
+    {&TransportStats::gave_way, "gave_way"},
+    {&TransportStats::out_of_resources, "out_of_resources"},
+    {&TransportStats::io_errors, "io_errors"},
+    {&TransportStats::connects_refused},
+    {&TransportStats::connects_unreachable},
+    {&TransportStats::connect_timeouts},
+    {&TransportStats::accept_pauses, "accept_pauses"},
+    {&TransportStats::accept_dropped, "accept_dropped"},
+    {&TransportStats::receive_starved, "receive_starved"},
+    {&TransportStats::receive_paused, "receive_paused"},
+    {&TransportStats::receive_copied, "receive_copied"},
+    {&TransportStats::buffers_free},
+    {&TransportStats::buffers_lowest},
+});
+static_assert(sizeof(TransportStats) == kCounters.size() * sizeof(std::uint64_t),
+              "each counter has its line above");
+
+/// "3 accept_pauses, 2 gave_way", or "none".
+std::string troubles(const EchoFigures& total) {
+  std::string text;
+  const auto add = [&text](std::uint64_t count, std::string_view name) {
+    if (count == 0 || name.empty()) return;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
+  };
+  for (const Counter& counter : kCounters) add(total.transport.*counter.member, counter.name);
+  add(total.loop.tasks_refused, "tasks_refused");
+  return text.empty() ? "none" : text;
+}
+
+/// "  full 3  gave way 2": how often it happened since `before`; what didn't isn't named.
+std::string pressure(const TransportStats& before, const TransportStats& now) {
+  std::string text;
+  const auto add = [&](std::string_view name, std::uint64_t TransportStats::* member) {
+    if (now.*member == before.*member) return;
+    text += fmt::format("  {} {}", name, now.*member - before.*member);
+  };
+  add("full", &TransportStats::accept_pauses);
+  add("gave way", &TransportStats::gave_way);
+  add("starved", &TransportStats::receive_starved);
+  return text;
+}
+
 }  // namespace
 
 void EchoFigures::merge(const EchoFigures& other) {
   requests += other.requests;
-  const auto add = [&]<class T>(std::uint64_t T::* member, T& to, const T& from) {
-    to.*member += from.*member;
-  };
-  for (const auto member :
-       {&TransportStats::accepted, &TransportStats::open, &TransportStats::closing,
-        &TransportStats::bytes_in, &TransportStats::bytes_out, &TransportStats::read_timeouts,
-        &TransportStats::write_timeouts, &TransportStats::keepalive_timeouts,
-        &TransportStats::keepalive_probes, &TransportStats::resets_received,
-        &TransportStats::resets_sent, &TransportStats::accept_pauses}) {
-    add(member, transport, other.transport);
+  for (const Counter& counter : kCounters) {
+    transport.*counter.member += other.transport.*counter.member;
   }
   for (const auto member :
        {&LoopStats::busy_ns, &LoopStats::idle_ns, &LoopStats::parked_ns, &LoopStats::parks,
         &LoopStats::overlong_turns, &LoopStats::timers_fired, &LoopStats::tasks_refused}) {
-    add(member, loop, other.loop);
+    loop.*member += other.loop.*member;
   }
   loop.worst_turn = std::max(loop.worst_turn, other.loop.worst_turn);
   loop.timer_lateness.merge(other.loop.timer_lateness);
@@ -65,25 +126,33 @@ std::string stats_line(const EchoFigures& before, const EchoFigures& now, Delay 
   const TransportStats& net = now.transport;
   return fmt::format(
       "{:4.0f}s  {} connection{}  {:.0f} requests/s  timeouts read {} write {} keepalive {}  {}  "
-      "timers late p50 {} p99 {}",
+      "timers late p50 {} p99 {}{}",
       seconds(since_start), net.open, net.open == 1 ? "" : "s", requests / seconds(interval),
       net.read_timeouts, net.write_timeouts, net.keepalive_timeouts, shares(before.loop, now.loop),
       rounded_duration(now.loop.timer_lateness.percentile(50)),
-      rounded_duration(now.loop.timer_lateness.percentile(99)));
+      rounded_duration(now.loop.timer_lateness.percentile(99)), pressure(before.transport, net));
 }
 
 std::string summary(const EchoFigures& total, Delay since_start) {
   const TransportStats& net = total.transport;
   const LoopStats& loop = total.loop;
   std::string text = fmt::format("served for {:.1f}s\n", seconds(since_start));
-  text += fmt::format("connections  {} accepted\n", net.accepted);
+  text += fmt::format("connections  {} accepted, {} open, {} closing\n", net.accepted, net.open,
+                      net.closing);
   text += fmt::format("requests     {}, {} bytes in, {} bytes out\n", total.requests, net.bytes_in,
                       net.bytes_out);
   text += fmt::format("timeouts     {} read, {} write, {} keepalive\n", net.read_timeouts,
                       net.write_timeouts, net.keepalive_timeouts);
   text += fmt::format("resets       {} received, {} sent\n", net.resets_received, net.resets_sent);
-  text += fmt::format("lcores       {}, {} parks, {} turns over 1ms\n", shares(LoopStats{}, loop),
-                      loop.parks, loop.overlong_turns);
+  text += fmt::format("troubles     {}\n", troubles(total));
+  text +=
+      fmt::format("buffers      {} free, {} at the least\n", net.buffers_free, net.buffers_lowest);
+  text += fmt::format("lcores       {}, {} parks, {} turn{} over 1ms", shares(LoopStats{}, loop),
+                      loop.parks, loop.overlong_turns, loop.overlong_turns == 1 ? "" : "s");
+  if (loop.overlong_turns > 0) {
+    text += fmt::format(", the longest {}", rounded_duration(nanoseconds(loop.worst_turn)));
+  }
+  text += "\n";
   if (loop.timers_fired == 0) return text;
   text += fmt::format("timers       {} fired, late p50 {} p99 {} max {}\n", loop.timers_fired,
                       rounded_duration(loop.timer_lateness.percentile(50)),

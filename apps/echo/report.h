@@ -27,7 +27,8 @@ struct EchoFigures {
 };
 
 /// "   3s  50 connections  51234 requests/s  timeouts read 0 write 0 …  busy 9.1% …": the rate and
-/// the shares are those between `before` and `now`, the rest counts from the start.
+/// the shares are those between `before` and `now`, the rest counts from the start. Ends in how
+/// often accepting paused ("full") and connections "gave way" or "starved" in between, if any did.
 [[nodiscard]] std::string stats_line(const EchoFigures& before, const EchoFigures& now,
                                      Delay interval, Delay since_start);
 

@@ -17,11 +17,15 @@ class Echo(support.TestCase):
             self.assertRegex(
                 server.first_line,
                 r"^pinion-echo \d+\.\d+\.\d+: listening on 127\.0\.0\.1:\d+, "
-                r"backend kernel sockets over io_uring .*, 1 lcore on CPU \d+ .*, "
+                r"backend kernel sockets over io_uring, 1 lcore \(default\) on CPU \d+ "
+                r"\(default\), "
                 r"idle policy park .*flag.*\n$")
             self.assertNotEqual(server.port, 0)
             self.assertEqual(server.stop(), 0)
             self.assertRegex(server.errors, r"^\S+ info +SIGTERM: draining.*\n$")
+        cpu = min(os.sched_getaffinity(0))
+        with support.Server("--cpus", str(cpu)) as server:
+            self.assertIn(f", 1 lcore (cpus) on CPU {cpu} (flag), ", server.first_line)
 
     def test_bytes_come_back_unchanged(self):
         data = random.Random(1).randbytes(1 << 20)
@@ -90,6 +94,7 @@ class Echo(support.TestCase):
         self.assertRegex(server.output, r"(?m)^connections +2 accepted")
         self.assertRegex(server.output, r"(?m)^requests +10, 640 bytes in, 640 bytes out")
         self.assertRegex(server.output, r"(?m)^timeouts +1 read, 0 write, 0 keepalive")
+        self.assertRegex(server.output, r"(?m)^troubles +none$")
 
     def test_a_line_a_second(self):
         with support.Server("--stats", "1") as server, server.connect():
@@ -127,7 +132,7 @@ class Echo(support.TestCase):
             for connection in (first, second):
                 connection.sendall(b"in")
                 self.assertEqual(support.receive_exactly(connection, 2), b"in")
-            third = server.connect(timeout=0.5)
+            third = server.connect(timeout=1.5)
             third.sendall(b"waiting")
             with self.assertRaises(TimeoutError):
                 third.recv(1)
@@ -137,6 +142,10 @@ class Echo(support.TestCase):
             second.close()
             third.close()
             self.assertEqual(server.stop(), 0)
+        self.assertRegex(server.output, r"(?m)^ *\d+s .* timers late p50 \S+ p99 \S+  full 1$")
+        self.assertRegex(server.output, r"(?m)^troubles +\d+ accept_pauses$")
+        self.assertRegex(server.output, r"(?m)^connections +3 accepted, 0 open, 0 closing$")
+        self.assertRegex(server.output, r"(?m)^buffers +\d+ free, \d+ at the least$")
 
 
 if __name__ == "__main__":
