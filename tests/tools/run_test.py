@@ -120,6 +120,16 @@ class Tools(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done)
         self.assertRegex(self.calls("pinion-load")[0], "^--connect 127.0.0.1:4242 ")
 
+    def test_without_io_uring_nothing_is_built(self):
+        python = self.bin / "python3"
+        python.unlink()
+        python.write_text('#!/bin/sh\ncase "$*" in *io_uring.py) exit 1 ;; esac\n'
+                          f'exec {shutil.which("python3")} "$@"\n')  # fmt: skip
+        python.chmod(0o755)
+        done = self.run_tool("run")
+        self.assertEqual((done.returncode, self.calls("ninja")), (1, []))
+        self.assertRegex(done.stderr, "^error: io_uring is refused here, .*\nfix: docker run ")
+
     def test_a_port_in_use_has_a_remedy(self):
         fails = "error: cannot listen on 127.0.0.1:7007: the port is in use"
         done = self.run_tool("run", ECHO_FAILS=fails)
