@@ -52,7 +52,9 @@ int exit_code_of(const std::function<int()>& body) {
     say_error(error.error());
     return error.exit_code();
   } catch (const std::exception& error) {
-    say_error(Error{.code = ErrorCode::io_error, .what = error.what(), .hint = {}});
+    say_error(Error{.code = ErrorCode::io_error,
+                    .what = error.what(),
+                    .hint = "more memory, or a report of what was run"});
     return kExitFailed;
   }
 }
