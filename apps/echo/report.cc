@@ -35,6 +35,11 @@ std::string shares(const LoopStats& before, const LoopStats& now) {
                      percent(2));
 }
 
+/// "-" before the first timer has fired.
+std::string lateness(const LoopStats& loop, double percent) {
+  return loop.timers_fired == 0 ? "-" : rounded_duration(loop.timer_lateness.percentile(percent));
+}
+
 struct Counter {
   std::uint64_t TransportStats::* member;
   std::string_view name = {};  ///< Of what goes wrong, or is refused: as in TransportStats.
@@ -129,8 +134,7 @@ std::string stats_line(const EchoFigures& before, const EchoFigures& now, Delay 
       "timers late p50 {} p99 {}{}",
       seconds(since_start), net.open, net.open == 1 ? "" : "s", requests / seconds(interval),
       net.read_timeouts, net.write_timeouts, net.keepalive_timeouts, shares(before.loop, now.loop),
-      rounded_duration(now.loop.timer_lateness.percentile(50)),
-      rounded_duration(now.loop.timer_lateness.percentile(99)), pressure(before.transport, net));
+      lateness(now.loop, 50), lateness(now.loop, 99), pressure(before.transport, net));
 }
 
 std::string summary(const EchoFigures& total, Delay since_start) {
@@ -155,8 +159,7 @@ std::string summary(const EchoFigures& total, Delay since_start) {
   text += "\n";
   if (loop.timers_fired == 0) return text;
   text += fmt::format("timers       {} fired, late p50 {} p99 {} max {}\n", loop.timers_fired,
-                      rounded_duration(loop.timer_lateness.percentile(50)),
-                      rounded_duration(loop.timer_lateness.percentile(99)),
+                      lateness(loop, 50), lateness(loop, 99),
                       rounded_duration(loop.timer_lateness.max()));
   return text;
 }

@@ -107,6 +107,12 @@ class Echo(support.TestCase):
             r"^ *\d+s +1 connection +0 requests/s +timeouts read 0 write 0 keepalive 0 +"
             r"busy +[\d.]+% idle +[\d.]+% parked +[\d.]+% +timers late p50 \S+ p99 \S+$")
 
+    def test_no_timer_was_late_when_none_fired(self):
+        with support.Server("--stats", "1") as server:
+            line = server.process.stdout.readline()
+            self.assertRegex(line, r" requests/s .* timers late p50 - p99 -$")
+            self.assertEqual(server.stop(), 0)
+
     def test_the_limit_of_connections_is_that_of_all_lcores_together(self):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("one CPU only")
