@@ -30,6 +30,8 @@ void set_option(int fd, int level, int name, Value value) noexcept {
 
 void prepare_socket(int fd, const StreamOptions& options) noexcept {
   set_option(fd, IPPROTO_TCP, TCP_NODELAY, options.no_delay ? 1 : 0);
+  // An urgent byte is a byte of the stream (RFC 6093 4).
+  set_option(fd, SOL_SOCKET, SO_OOBINLINE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKernelInterval);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKernelProbes);
 }

@@ -1,3 +1,5 @@
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -11,6 +13,7 @@
 #include <pinion/test/seed.h>
 
 #include "kernel_world.h"
+#include "plain_socket.h"
 #include "stream_world.h"
 
 // How a drain and a close treat what is still on its way.
@@ -269,6 +272,33 @@ TEST_P(KernelEndingLinger, AWriteMayTakeLongerThanTheLingerTime) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Times, KernelEndingLinger, testing::Values(0ms, 20ms));
+
+// An urgent byte is a byte of the stream (RFC 6093 4): it is read in its place, and once everything
+// was read, the close is orderly.
+TEST(KernelEnding, AnUrgentByteIsReadAndLeavesTheCloseOrderly) {
+  KernelWorld world;
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  PlainSocket client = PlainSocket::connect_to(listener->local().port);
+  std::string text;
+  const auto body = [&]() -> Task<> {
+    auto server = co_await listener->accept();
+    CO_ASSERT_TRUE(server);
+    EXPECT_TRUE(client.send("on"));
+    EXPECT_EQ(::send(client.fd(), "l", 1, MSG_OOB), 1);
+    EXPECT_TRUE(client.send("y"));
+    text = co_await read_text(*server, 4);
+    const auto written = co_await server->write(bytes_of("answer"), 5s);
+    EXPECT_EQ(outcome(written), "ok");
+    server->close();
+  };
+  TaskHandle task = world.loop().spawn(body());
+  EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 10s));
+  EXPECT_EQ(text, "only");
+  EXPECT_EQ(client.receive(6), "answer");
+  EXPECT_EQ(client.ending(), "eof");
+  EXPECT_EQ(world.transport().stats().resets_sent, 0U);
+}
 
 }  // namespace
 }  // namespace pinion::test
