@@ -86,7 +86,9 @@ bool KernelConnection::in_line() const noexcept {
 /// them and nobody has looked at its completion.
 bool KernelConnection::anything_arrived() const noexcept {
   if (unread_bytes(fd_) != 0) return true;
-  return receive_operation_.in_flight() != 0 && received_bytes(fd_) != stats_.bytes_in;
+  if (receive_operation_.in_flight() == 0) return false;
+  // The kernel reads the state before it locks the socket: the first look may take FIN for a byte.
+  return received_bytes(fd_) != stats_.bytes_in && received_bytes(fd_) != stats_.bytes_in;
 }
 
 /// Ends the read that waits for a reason that bytes go before: a timeout, a drain. An armed receive
