@@ -114,7 +114,7 @@ void KernelListener::watch() noexcept {
 void KernelListener::watched(std::int32_t result) noexcept {
   watching_ = false;
   if (end_) return end_if_quiet();
-  if (result <= 0) return;  // Whoever quiesces the ring ended it.
+  if (result <= 0) return retry_later();  // Whoever quiesces the ring ended it.
   client_waits_ = true;
   want_accept();
   core_.make_room(false);
@@ -168,9 +168,13 @@ void KernelListener::accept_failed(int errno_value) noexcept {
   if (!passes) ++core_.counters().io_errors;
   paused_ = true;
   ++core_.counters().accept_pauses;
+  retry_later();
+  if (errno_value != ECANCELED) want_accept();
+}
+
+void KernelListener::retry_later() noexcept {
   Loop& loop = core_.loop();
   loop.wheel().extend(retry_timer_, saturating_add(loop.now(), core_.options().accept_retry));
-  if (errno_value != ECANCELED) want_accept();
 }
 
 void KernelListener::on_retry(TimerEntry& entry) {

@@ -67,6 +67,7 @@ class KernelListener final : public ListenerBackend, public ListNode {
   void accepted(std::int32_t result, bool more) noexcept;
   void take_socket(int fd) noexcept;
   void accept_failed(int errno_value) noexcept;
+  void retry_later() noexcept;
   [[nodiscard]] KernelConnection& next_waiting() noexcept;
   void hand_over() noexcept;
   void want_accept() noexcept;

@@ -262,6 +262,27 @@ TEST(KernelLimits, AnAcceptThatOthersCancelledGoesOn) {
   world.loop().run_until([&] { return accepting.done(); }, 5s);
 }
 
+// At the limit it only watches for clients, and that can be cancelled by others, too.
+TEST(KernelLimits, AWatchThatOthersCancelledGoesOn) {
+  KernelWorld world({.max_connections = 1, .linger = 60s});
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  std::size_t accepted = 0;
+  const auto accept = [&]() -> Task<> {
+    while (co_await listener->accept()) ++accepted;
+  };
+  TaskHandle accepting = world.loop().spawn(accept());
+  const PlainSocket first = PlainSocket::connect_to(listener->local().port);
+  EXPECT_TRUE(world.loop().run_until([&] { return accepted == 1; }, 5s));
+  for (int i = 0; i < 5; ++i) world.loop().turn();
+  EXPECT_EQ(world.transport().stats().closing, 1U);
+  world.loop().ring().quiesce(1ms);
+  const PlainSocket second = PlainSocket::connect_to(listener->local().port);
+  EXPECT_TRUE(world.loop().run_until([&] { return accepted == 2; }, 5s));
+  accepting.cancel();
+  world.loop().run_until([&] { return accepting.done(); }, 5s);
+}
+
 TEST(KernelLimits, OneCloseGivesUpItsPlaceForEachClientThatNeedsOne) {
   EchoOptions options;
   options.kernel.max_connections = 4;
