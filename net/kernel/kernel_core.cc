@@ -150,7 +150,9 @@ void KernelCore::make_room(bool for_caller) noexcept {
     const auto listeners =
         std::count_if(listeners_.begin(), listeners_.end(),
                       [](const KernelListener& listener) { return listener.wants_room(); });
-    return static_cast<std::size_t>(listeners) + (for_caller && !may_open() ? 1 : 0);
+    const std::size_t taken = sockets_ - pending_;
+    const std::size_t spoken_for = taken - std::min(taken, options_.max_connections);
+    return static_cast<std::size_t>(listeners) + spoken_for + (for_caller && !may_open() ? 1 : 0);
   };
   while (!lingering_.empty() && leaving_ < wanted()) lingering_.front().stop_lingering();
 }
@@ -230,7 +232,7 @@ bool KernelCore::start_connect(ConnectAwaiter& connect) noexcept {
   if (draining_) return refuse(StreamError::draining);
   if (connect.timeout() <= Delay{}) return refuse(StreamError::connect_timeout);
   if (!may_open()) make_room(true);
-  if (!may_open()) return refuse(StreamError::no_resources);
+  if (!may_connect()) return refuse(StreamError::no_resources);
   const int fd = open_connector(connect.peer(), connect.options());
   if (fd < 0) return refuse(connect_error(-fd));
   KernelConnection* const connection = adopt(fd);

@@ -64,10 +64,15 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   [[nodiscard]] bool may_open() const noexcept {
     return sockets_ - pending_ < options_.max_connections;
   }
+  /// The same for one that is connected, and so isn't there for a while: places that are about to
+  /// appear count.
+  [[nodiscard]] bool may_connect() const noexcept {
+    return sockets_ - pending_ - leaving_ < options_.max_connections;
+  }
 
   /// Ends the closes that have waited longest for their peer: one for each listener that has a
   /// client without a place, and for the caller that wants to open one, less the places that are
-  /// about to appear anyway.
+  /// about to appear anyway and aren't spoken for by a connect.
   void make_room(bool for_caller) noexcept;
 
   /// While buffers are scarce: the connection has one that the kernel could receive into.

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
@@ -11,6 +12,8 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -250,11 +253,41 @@ TEST(KernelConnect, BeyondMaxConnectionsItHasNoResources) {
   ASSERT_TRUE(world.loop().run_until([&] { return opening.done(); }, 10s));
   EXPECT_EQ(connect_outcome(world, loopback(other.port()), 5s), "no_resources");
   EXPECT_EQ(world.transport().stats().out_of_resources, 1U);
-  // One that only waits for its peer's FIN makes room, for the next attempt.
+  // One that only waits for its peer's FIN makes room at once.
   first = Stream();
   EXPECT_EQ(world.transport().stats().closing, 1U);
-  EXPECT_EQ(connect_outcome(world, loopback(other.port()), 5s), "no_resources");
   EXPECT_EQ(connect_outcome(world, loopback(other.port()), 5s), "ok");
+  EXPECT_EQ(world.transport().stats().out_of_resources, 1U);
+}
+
+// Each connect cuts one close short, also while the place before it is not free yet.
+TEST(KernelConnect, AtMaxConnectionsEachTakesThePlaceOfOneClose) {
+  KernelWorld world({.max_connections = 3, .linger = 60s});
+  const OtherListener other(false);
+  std::vector<Stream> streams;
+  std::vector<std::string> endings;
+  const auto open = [&]() -> Task<> {
+    auto stream = co_await world.transport().connect(loopback(other.port()), 5s);
+    endings.push_back(outcome(stream));
+    if (stream) streams.push_back(std::move(*stream));
+  };
+  const auto open_together = [&](std::size_t count) {
+    std::vector<TaskHandle> tasks;
+    endings.clear();
+    for (std::size_t i = 0; i < count; ++i) tasks.push_back(world.loop().spawn(open()));
+    EXPECT_TRUE(world.loop().run_until([&] { return endings.size() == count; }, 10s));
+  };
+  open_together(3);
+  EXPECT_EQ(streams.size(), 3U);
+  streams.clear();
+  EXPECT_EQ(world.transport().stats().closing, 3U);
+  open_together(2);
+  EXPECT_EQ(endings, (std::vector<std::string>{"ok", "ok"}));
+  EXPECT_EQ(world.transport().stats().closing, 1U);
+  open_together(2);
+  std::sort(endings.begin(), endings.end());
+  EXPECT_EQ(endings, (std::vector<std::string>{"no_resources", "ok"}));
+  EXPECT_EQ(world.transport().stats().closing, 0U);
 }
 
 TEST(KernelConnect, WithoutARouteItIsUnreachable) {
