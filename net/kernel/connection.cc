@@ -87,13 +87,12 @@ void KernelConnection::leave() noexcept {
   if (List<KernelConnection, LingerTag>::linked(*this)) {
     List<KernelConnection, LingerTag>::erase(*this);
   }
-  if (List<KernelConnection, HoldTag>::linked(*this)) {
-    List<KernelConnection, HoldTag>::erase(*this);
-  }
+  if (core_.pool().owns(sending_)) core_.pool().let_go(sending_.token());
 }
 
 void KernelConnection::give_way() noexcept {
   ++core_.counters().gave_way;
+  if (!unread_.empty()) read_end_ = StreamError::no_resources;  // Not the end of what was dropped.
   drop_unread();
   end(StreamError::no_resources);
 }

@@ -33,14 +33,12 @@ class KernelCore;
 struct AllTag;
 struct StarvedTag;
 struct LingerTag;
-struct HoldTag;
 struct WaitingTag;
 
 class KernelConnection final : public StreamBackend,
                                public TaggedListNode<AllTag>,
                                public TaggedListNode<StarvedTag>,
                                public TaggedListNode<LingerTag>,
-                               public TaggedListNode<HoldTag>,
                                public TaggedListNode<WaitingTag> {
  public:
   KernelConnection(KernelCore& core, int fd) noexcept;
@@ -78,11 +76,8 @@ class KernelConnection final : public StreamBackend,
   /// Ends the wait for the peer's FIN. May end the connection.
   void stop_lingering() noexcept;
 
-  /// Since when it has held scarce receive buffers.
-  [[nodiscard]] Instant holding_since() const noexcept { return holding_since_; }
-  void hold_since(Instant when) noexcept { holding_since_ = when; }
-
-  /// Resets, so that others get the receive buffers that it holds. May end the connection.
+  /// Drops what is unread and resets, so that others get the receive buffers that it holds. May end
+  /// the connection.
   void give_way() noexcept;
 
   /// The lcore drains: answers a read that has nothing to wait for.
@@ -120,6 +115,7 @@ class KernelConnection final : public StreamBackend,
   void received(std::int32_t result, std::uint32_t flags) noexcept;
   void take_bytes(std::uint32_t token, std::uint32_t size, bool more) noexcept;
   void receive_ended(std::int32_t result) noexcept;
+  void receive_starved() noexcept;
   void want_receive() noexcept;
   void stop_receive() noexcept;
   [[nodiscard]] bool in_line() const noexcept;
@@ -128,8 +124,6 @@ class KernelConnection final : public StreamBackend,
   void settle_read_ending() noexcept;
   void finish_read(StreamResult<Chunk> result) noexcept;
   void drop_unread() noexcept;
-  void hold_if_scarce(bool in_ring) noexcept;
-  void stop_holding() noexcept;
   static void on_read_timer(TimerEntry& entry);
   void read_timer_fired() noexcept;
 
@@ -197,7 +191,6 @@ class KernelConnection final : public StreamBackend,
   Instant read_deadline_ = kNever;
   Instant write_deadline_ = kNever;
   Instant exchange_deadline_ = kNever;
-  Instant holding_since_{};
   Instant first_probe_{};
   Delay keepalive_idle_ = kNoTimeout;
   Delay keepalive_interval_ = kNoTimeout;

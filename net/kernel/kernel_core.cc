@@ -20,9 +20,8 @@ namespace {
 /// Descriptors for what isn't a connection: rings, listeners, logs, files.
 constexpr std::size_t kOtherDescriptors = 32;
 
-/// How long a connection may hold scarce receive buffers, and how many give way in a row.
+/// How long bytes may wait in a buffer when there are too few.
 constexpr Delay kPatience = std::chrono::milliseconds{100};
-constexpr int kReliefBatch = 64;
 
 std::size_t descriptor_limit() noexcept {
   rlimit limit{};
@@ -157,33 +156,33 @@ void KernelCore::make_room(bool for_caller) noexcept {
   while (!lingering_.empty() && leaving_ < wanted()) lingering_.front().stop_lingering();
 }
 
-void KernelCore::hold(KernelConnection& connection) noexcept {
-  if (List<KernelConnection, HoldTag>::linked(connection)) return;
-  connection.hold_since(loop_->now());
-  holders_.push_back(connection);
-  if (!relief_timer_.armed()) {
-    wheel().arm(relief_timer_, saturating_add(connection.holding_since(), kPatience));
-  }
+void KernelCore::arm_relief() noexcept {
+  const Received* const held = pool_->longest_held();
+  if (held == nullptr || relief_timer_.armed()) return;
+  wheel().arm(relief_timer_, saturating_add(held->held_since, kPatience));
 }
 
 void KernelCore::ReliefTimer::fire(TimerEntry& entry) {
   static_cast<ReliefTimer&>(entry).core.relieve();
 }
 
-/// Whoever has held scarce buffers for too long gives way, as long as they are scarce.
+/// Goes on until buffers aren't scarce any more: a spare one alone helps nobody who can't receive.
+/// One at a time: what it was sending comes back with a completion, and may be enough.
 void KernelCore::relieve() noexcept {
-  const Instant now = loop_->now();
-  for (int i = 0; i < kReliefBatch && !holders_.empty(); ++i) {
-    const Instant due = saturating_add(holders_.front().holding_since(), kPatience);
-    if (due > now) return wheel().arm(relief_timer_, due);
-    KernelConnection* const oldest = holders_.pop_front();
-    if (pool_->low()) oldest->give_way();
-  }
-  if (!holders_.empty()) wheel().arm(relief_timer_, now);
+  if (!pool_->low()) return;
+  const Received* const held = pool_->longest_held();
+  if (held == nullptr) return;
+  if (saturating_add(held->held_since, kPatience) <= loop_->now()) held->holder->give_way();
+  arm_relief();
 }
 
-void KernelCore::starve(KernelConnection& connection) noexcept {
-  starved_.push_back(connection);
+void KernelCore::starve(KernelConnection& connection, bool resumed) noexcept {
+  if (resumed) {
+    --resuming_;
+    starved_.push_front(connection);
+  } else {
+    starved_.push_back(connection);
+  }
   feed_starved();
 }
 

@@ -75,12 +75,20 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   /// about to appear anyway and aren't spoken for by a connect.
   void make_room(bool for_caller) noexcept;
 
-  /// While buffers are scarce: the connection has one that the kernel could receive into.
-  void hold(KernelConnection& connection) noexcept;
+  /// From now on the bytes of a buffer wait for somebody on the other side of the connection.
+  void hold(std::uintptr_t token, KernelConnection& connection) noexcept {
+    pool_->hold(token, connection, loop_->now());
+    watch_buffers();
+  }
+  /// When buffers are exhausted, whoever holds one for long gives way.
+  void watch_buffers() noexcept {
+    if (pool_->exhausted()) arm_relief();
+  }
 
-  /// Puts a connection that has something to receive in line for a buffer.
-  void starve(KernelConnection& connection) noexcept;
-  /// A receive that came from the line got its buffer, or none.
+  /// Puts a connection that has something to receive in line for a buffer: in front when it left
+  /// the line and got none.
+  void starve(KernelConnection& connection, bool resumed) noexcept;
+  /// A receive that came from the line has its buffer, or needs none.
   void resumed() noexcept;
   [[nodiscard]] List<KernelConnection, LingerTag>& lingering() noexcept { return lingering_; }
 
@@ -121,6 +129,7 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   void on_buffer_free() noexcept override;
   void on_last_chunk_gone() noexcept override;
   void feed_starved() noexcept;
+  void arm_relief() noexcept;
   void relieve() noexcept;
   void end_if_unused() noexcept;
 
@@ -132,7 +141,6 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   List<KernelConnection, AllTag> all_;
   List<KernelConnection, StarvedTag> starved_;
   List<KernelConnection, LingerTag> lingering_;
-  List<KernelConnection, HoldTag> holders_;  ///< Of scarce buffers, since long ago first.
   List<KernelListener> listeners_;
   DrainTimer drain_timer_;
   ReliefTimer relief_timer_;

@@ -28,8 +28,9 @@ bool KernelConnection::read_ready(ReadAwaiter& read) noexcept {
   PINION_ASSERT(read_ == nullptr);
   ReceivePool& pool = core_.pool();
   if (!unread_.empty()) {
-    read.settle(pool.chunk(unread_.pop(pool)));
-    stop_holding();
+    const std::uint32_t token = unread_.pop(pool);
+    pool.let_go(token);
+    read.settle(pool.chunk(token));
     want_receive();
     return true;
   }
@@ -124,23 +125,11 @@ void KernelConnection::finish_read(StreamResult<Chunk> result) noexcept {
 void KernelConnection::drop_unread() noexcept {
   ReceivePool& pool = core_.pool();
   while (!unread_.empty()) pool.release_buffer(unread_.pop(pool));
-  stop_holding();
-}
-
-/// What stays in the ring's buffers while they are scarce, and for how long, is watched.
-void KernelConnection::hold_if_scarce(bool in_ring) noexcept {
-  if (in_ring && core_.pool().low()) core_.hold(*this);
-}
-
-void KernelConnection::stop_holding() noexcept {
-  using Holders = List<KernelConnection, HoldTag>;
-  if (!Holders::linked(*this) || !unread_.empty() || core_.pool().in_ring(sending_)) return;
-  Holders::erase(*this);
 }
 
 /// Arms the receive unless it is armed, there is nothing to receive for, or the reader is behind. A
 /// multishot receive takes all that the socket has: after it took more than its share, single
-/// receives follow until the reader keeps up. While buffers are scarce there are only single ones,
+/// receives follow until the reader keeps up. While buffers are scarce only single ones are armed,
 /// and only for a reader that waits.
 void KernelConnection::want_receive() noexcept {
   if (receive_operation_.in_flight() != 0 || peer_closed_ || in_line()) return;
@@ -183,12 +172,14 @@ void KernelConnection::on_received(Completion& completion, std::int32_t result,
 /// May end the connection.
 void KernelConnection::received(std::int32_t result, std::uint32_t flags) noexcept {
   const bool more = (flags & IORING_CQE_F_MORE) != 0;
+  if (result == -ENOBUFS && phase_ != Phase::ended) return receive_starved();
   if (std::exchange(resumed_, false)) core_.resumed();
   if ((flags & IORING_CQE_F_BUFFER) != 0) {
     const auto size = static_cast<std::uint32_t>(std::max(result, 0));
     const bool waits = read_ == nullptr && !read_end_;
     const std::uint32_t token = core_.pool().take(flags >> IORING_CQE_BUFFER_SHIFT, size, waits);
     take_bytes(token, size, more);
+    core_.watch_buffers();
   }
   if (!more) receive_ended(result);
 }
@@ -205,12 +196,22 @@ void KernelConnection::take_bytes(std::uint32_t token, std::uint32_t size, bool 
     return finish_read(pool.chunk(token));
   }
   unread_.push(pool, token);
-  hold_if_scarce(pool.in_ring(token));
+  core_.hold(token, *this);
   if (!more || receive_stopped_) return;
-  if (unread_.count() < pool.share(core_.options().buffers_per_connection)) return;
-  bulk_ = kCalmAfter;
-  ++core_.counters().receive_paused;
-  stop_receive();
+  const bool behind = unread_.count() >= pool.share(core_.options().buffers_per_connection);
+  if (behind) {
+    bulk_ = kCalmAfter;
+    ++core_.counters().receive_paused;
+  }
+  if (behind || pool.low()) stop_receive();
+}
+
+/// It found no buffer, and stands in line for one: in front, when it came from there.
+void KernelConnection::receive_starved() noexcept {
+  receive_stopped_ = false;
+  ++core_.counters().receive_starved;
+  core_.starve(*this, std::exchange(resumed_, false));
+  if (read_ending_ && receive_operation_.in_flight() == 0) settle_read_ending();
 }
 
 /// The receive is over: the peer's FIN, a failure, or a reason to arm it again. May end
@@ -228,11 +229,7 @@ void KernelConnection::receive_ended(std::int32_t result) noexcept {
     if (read_ != nullptr) finish_read(tl::unexpected(*read_end_));
     return;
   }
-  if (result == -ENOBUFS) {
-    ++core_.counters().receive_starved;
-    core_.starve(*this);
-    if (read_ending_ && receive_operation_.in_flight() == 0) settle_read_ending();
-  } else if (result > 0 || stopped || is_transient(-result)) {
+  if (result > 0 || stopped || is_transient(-result)) {
     if (read_ending_) return settle_read_ending();
     want_receive();
   } else if (result != -ECANCELED) {  // Cancelled by others, who quiesce the ring: not again now.

@@ -71,7 +71,7 @@ void ReceivePool::add_spares(Spares& spares, std::uint32_t token, std::uint32_t 
   spares.size = size;
   for (std::uint32_t i = 0; i < number; ++i) {
     received_[token + i].data = memory + std::size_t{i} * size;
-    received_[token + i].next = std::exchange(spares.first, token + i);
+    received_[token + i].next_token = std::exchange(spares.first, token + i);
   }
 }
 
@@ -136,7 +136,7 @@ std::uint32_t ReceivePool::copy_out(std::span<const std::byte> bytes) noexcept {
   if (spares.first == kNone) return kNone;
   const std::uint32_t token = spares.first;
   Received& spare = received_[token];
-  spares.first = spare.next;
+  spares.first = spare.next_token;
   spare.size = static_cast<std::uint32_t>(bytes.size());
   std::memcpy(spare.data, bytes.data(), bytes.size());
   ++copied_;
@@ -156,9 +156,10 @@ void ReceivePool::release_buffer(std::uintptr_t token) noexcept {
   PINION_DCHECK(token < std::uintptr_t{options_.count} * 2 + options_.spare);
   PINION_DCHECK(out_ != 0);
   --out_;
+  let_go(token);
   if (!in_ring(token)) {
     Spares& spares = index < 2 * options_.count ? small_ : large_;
-    received_[index].next = std::exchange(spares.first, index);
+    received_[index].next_token = std::exchange(spares.first, index);
   } else if (attached_) {
     offer(index);
     observer_.on_buffer_free();

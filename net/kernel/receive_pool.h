@@ -7,7 +7,9 @@
 #include <memory>
 #include <span>
 
+#include <pinion/lib/list.h>
 #include <pinion/lib/result.h>
+#include <pinion/lib/time.h>
 #include <pinion/net/chunk.h>
 
 /// The receive buffers of one lcore: a provided-buffer ring that the kernel picks from, and spare
@@ -23,11 +25,16 @@
 
 namespace pinion::detail {
 
-/// Where a received payload lies.
-struct Received {
+class KernelConnection;
+
+/// Where a received payload lies. It is linked while it is held: while its bytes wait for their
+/// reader, or to be sent.
+struct Received : ListNode {
   std::byte* data = nullptr;
   std::uint32_t size = 0;
-  std::uint32_t next = 0;  ///< For ReceiveQueue.
+  std::uint32_t next_token = 0;  ///< For ReceiveQueue.
+  KernelConnection* holder = nullptr;
+  Instant held_since{};
 };
 
 struct ReceivePoolOptions {
@@ -76,11 +83,33 @@ class ReceivePool final : public BufferOwner {
   /// Whether a token or a chunk means one of the buffers that the kernel receives into.
   [[nodiscard]] bool in_ring(std::uintptr_t token) const noexcept { return token < options_.count; }
   [[nodiscard]] bool in_ring(const Chunk& chunk) const noexcept {
-    return chunk.owner() == this && in_ring(chunk.token());
+    return owns(chunk) && in_ring(chunk.token());
   }
+  [[nodiscard]] bool owns(const Chunk& chunk) const noexcept { return chunk.owner() == this; }
 
   /// Whether less than a quarter is free: from then on nothing that a peer does may keep a buffer.
   [[nodiscard]] bool low() const noexcept { return free_ < low_water_; }
+
+  /// Whether buffers are scarce and no large spare one is left: what comes now stays in the ring.
+  [[nodiscard]] bool exhausted() const noexcept {
+    return attached_ && low() && large_.first == kNone;
+  }
+
+  /// From now on the bytes of a buffer wait for somebody on the other side of `holder`.
+  void hold(std::uintptr_t token, KernelConnection& holder, Instant now) noexcept {
+    Received& held = received_[token];
+    held.holder = &holder;
+    held.held_since = now;
+    held_.push_back(held);
+  }
+  void let_go(std::uintptr_t token) noexcept {
+    if (received_[token].linked()) held_.erase(received_[token]);
+  }
+
+  /// The buffer that has been held for longest; nullptr when none is.
+  [[nodiscard]] const Received* longest_held() const noexcept {
+    return held_.empty() ? nullptr : &held_.front();
+  }
 
   void release_buffer(std::uintptr_t token) noexcept override;
 
@@ -113,7 +142,7 @@ class ReceivePool final : public BufferOwner {
   [[nodiscard]] std::byte* ring_buffer(std::uint32_t index) const noexcept {
     return memory_ + std::size_t{index} * options_.size;
   }
-  /// One size of spare buffers; a list through Received::next of those that are free.
+  /// One size of spare buffers; a list through next_token of those that are free.
   struct Spares {
     std::uint32_t first = kNone;
     std::uint32_t size = 0;
@@ -134,6 +163,7 @@ class ReceivePool final : public BufferOwner {
   std::unique_ptr<Received[]> received_;  ///< By token: ring buffers, small and large spare ones.
   Spares small_;
   Spares large_;
+  List<Received> held_;  ///< In the order of held_since.
   std::uint32_t free_ = 0;
   std::uint32_t lowest_free_ = 0;
   std::uint32_t out_ = 0;  ///< Taken and not given back, spare ones included.
@@ -151,7 +181,7 @@ class ReceiveQueue {
     if (count_ == 0) {
       head_ = token;
     } else {
-      pool.at(tail_).next = token;
+      pool.at(tail_).next_token = token;
     }
     tail_ = token;
     ++count_;
@@ -160,7 +190,7 @@ class ReceiveQueue {
   [[nodiscard]] std::uint32_t pop(ReceivePool& pool) noexcept {
     PINION_DCHECK(count_ != 0);
     const std::uint32_t token = head_;
-    head_ = pool.at(token).next;
+    head_ = pool.at(token).next_token;
     --count_;
     return token;
   }

@@ -62,8 +62,8 @@ bool KernelConnection::start_write(WriteAwaiter& write) noexcept {
     sending_.remove_prefix(sending_.size() - unsent_.size());
     pool.move_out(sending_);
     unsent_ = sending_.span();
-    hold_if_scarce(pool.in_ring(sending_));
   }
+  if (pool.owns(sending_)) core_.hold(sending_.token(), *this);
   submit_send();
   if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);
   return true;
@@ -129,7 +129,6 @@ void KernelConnection::sent(std::int32_t result) noexcept {
 void KernelConnection::settle_write(StreamResult<void> result) noexcept {
   unsent_ = {};
   sending_.reset();
-  stop_holding();
   stop_reason_.reset();
   if (write_ != nullptr) std::exchange(write_, nullptr)->finish(result);
 }

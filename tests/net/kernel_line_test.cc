@@ -76,7 +76,7 @@ TEST(KernelLine, ConnectionsWithoutBytesLeaveItWithoutATrace) {
     ASSERT_NE(connection, nullptr);
     idle.push_back(connection->hand_out());
     peers.push_back(std::move(peer));
-    core->starve(*connection);
+    core->starve(*connection, false);
   }
   core.loop().turn();
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pinion/eventloop/wait.h>
 #include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 
@@ -147,10 +148,11 @@ TEST(KernelScarce, SilentReadersWaitInSpareBuffersAndGetEveryByte) {
 TEST(KernelScarce, BeyondTheSpareBuffersTheyGiveWayAndAreCounted) {
   EchoThread server(few_buffers(4));
   const Outcome outcome = crowd(server, 3 * kBuffers);
+  const TransportStats stats = server.stats();  // Some may still give way while others read.
   EXPECT_GT(outcome.stats.gave_way, 0U);
-  EXPECT_EQ(outcome.reset, outcome.stats.gave_way);
+  EXPECT_EQ(outcome.reset, stats.gave_way);
   EXPECT_EQ(outcome.complete + outcome.reset, 3 * kBuffers);
-  EXPECT_EQ(server.stats().out_of_resources, 0U);
+  EXPECT_EQ(stats.out_of_resources, 0U);
 }
 
 // What nobody waits for stays in the socket while buffers are scarce.
@@ -185,6 +187,166 @@ TEST(KernelScarce, ReceivesOnlyForReadersThatWait) {
   TaskHandle task = world.loop().spawn(body());
   EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 10s));
   EXPECT_EQ(late, std::string(1000, 'y'));
+}
+
+/// Streams whose peers are plain sockets; each receives from the start.
+struct Peers {
+  Peers(KernelWorld& world, std::size_t count)
+      : listener(world.transport().listen(world.any_port())) {
+    if (!listener) return;
+    TaskHandle opening = world.loop().spawn(open(count));
+    EXPECT_TRUE(world.loop().run_until([&] { return opening.done(); }, 10s));
+  }
+
+  Result<Listener> listener;
+  std::vector<PlainSocket> sockets;
+  std::vector<Stream> streams;  ///< As many as were asked for, unless a check has failed.
+
+ private:
+  Task<> open(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      sockets.push_back(PlainSocket::connect_to(listener->local().port));
+      auto stream = co_await listener->accept();
+      CO_ASSERT_TRUE(stream);
+      const auto nothing = co_await stream->read(0s);
+      EXPECT_EQ(outcome(nothing), "read_timeout");
+      streams.push_back(std::move(*stream));
+    }
+  }
+};
+
+/// How the next read ends.
+std::string next_read(KernelWorld& world, Stream& stream) {
+  std::string ending;
+  const auto read = [&]() -> Task<> {
+    const auto chunk = co_await stream.read(5s);
+    ending = outcome(chunk);
+  };
+  TaskHandle reading = world.loop().spawn(read());
+  EXPECT_TRUE(world.loop().run_until([&] { return reading.done(); }, 10s));
+  return ending;
+}
+
+// Three quarters of the buffers are held by peers that nobody reads, since times of plenty. When
+// the rest and the spare buffer are gone, the one that has held for longest pays, and not one that
+// comes later and whose reader is slow. What was dropped is not taken for a whole: FIN had come.
+TEST(KernelScarce, WhoHoldsSinceBetterTimesGivesWayFirst) {
+  constexpr std::size_t kBefore = kBuffers - kBuffers / 4;
+  KernelWorld world({.buffer_count = kBuffers, .buffer_size = 4096, .spare_count = 1});
+  Peers peers(world, kBefore + 2);
+  ASSERT_EQ(peers.streams.size(), kBefore + 2);
+  const std::string message(1000, 'x');  // no small spare buffer is as large
+  const auto arrives = [&](std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) {
+      EXPECT_TRUE(peers.sockets[i].send(message));
+      if (i == 0) peers.sockets[i].half_close();
+      const auto there = [&] { return peers.streams[i].stats().bytes_in == message.size(); };
+      EXPECT_TRUE(world.loop().run_until(there, 5s)) << i;
+    }
+  };
+  arrives(0, kBefore);
+  EXPECT_EQ(world.transport().stats().buffers_free, kBuffers / 4);
+  world.loop().run_until([] { return false; }, 150ms);
+  EXPECT_EQ(world.transport().stats().gave_way, 0U);
+  arrives(kBefore, kBefore + 2);  // one in the spare buffer, one where it came
+  world.loop().run_until([] { return false; }, 300ms);
+  EXPECT_EQ(world.transport().stats().gave_way, 1U);
+  EXPECT_EQ(next_read(world, peers.streams[0]), "no_resources");
+  for (std::size_t i = 1; i < peers.streams.size(); ++i) {
+    EXPECT_EQ(next_read(world, peers.streams[i]), "ok") << i;
+  }
+}
+
+/// Lets the peer of a stream that is echoed send until nothing goes on any more.
+void fill_both_ways(KernelWorld& world, PlainSocket& socket) {
+  const std::string bytes(kPeriod, 'z');
+  for (int quiet = 0; quiet < 50;) {
+    const ssize_t taken = ::send(socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    quiet = taken > 0 ? 0 : quiet + 1;
+    world.loop().run_until([] { return false; }, 1ms);
+  }
+}
+
+// The same for a chunk that waits to be sent since times of plenty.
+TEST(KernelScarce, AWriteThatStallsSinceBetterTimesGivesWayFirst) {
+  KernelWorld world({.buffer_count = kBuffers, .buffer_size = 4096, .spare_count = 1});
+  Peers peers(world, 3);
+  ASSERT_EQ(peers.streams.size(), 3U);
+  std::string stalled;
+  const auto echo = [&]() -> Task<> {
+    while (auto chunk = co_await peers.streams[0].read(60s)) {
+      const auto written = co_await peers.streams[0].write(std::move(*chunk), 60s);
+      stalled = outcome(written);
+      if (!written) break;
+    }
+  };
+  std::vector<Chunk> kept;
+  const std::string message(1000, 'x');
+  const auto keep = [&]() -> Task<> {
+    while (world.transport().stats().buffers_free >= kBuffers / 4) {
+      EXPECT_TRUE(peers.sockets[1].send(message));
+      auto chunk = co_await peers.streams[1].read(5s);
+      CO_ASSERT_TRUE(chunk);
+      kept.push_back(std::move(*chunk));
+    }
+  };
+  std::size_t dropped = 0;  // so that nothing is unread, and only the write holds a buffer
+  const auto drop = [&]() -> Task<> {
+    while (auto chunk = co_await peers.streams[0].read(150ms)) dropped += chunk->size();
+  };
+  TaskHandle echoing = world.loop().spawn(echo());
+  fill_both_ways(world, peers.sockets[0]);
+  EXPECT_EQ(stalled, "ok");
+  TaskHandle dropping = world.loop().spawn(drop());
+  EXPECT_TRUE(world.loop().run_until([&] { return dropping.done(); }, 10s));
+  TaskHandle keeping = world.loop().spawn(keep());
+  EXPECT_TRUE(world.loop().run_until([&] { return keeping.done(); }, 5s));
+  EXPECT_EQ(world.transport().stats().gave_way, 0U);
+  EXPECT_TRUE(peers.sockets[2].send(message));  // takes the spare buffer
+  EXPECT_TRUE(world.loop().run_until([&] { return echoing.done(); }, 5s));
+  EXPECT_EQ(stalled, "no_resources");
+  EXPECT_EQ(world.transport().stats().gave_way, 1U);
+  EXPECT_EQ(next_read(world, peers.streams[2]), "ok");
+}
+
+// The receive is armed since better times. While buffers are scarce it brings one message after the
+// other before the last one is read, but none lies for long.
+TEST(KernelScarce, AReaderThatKeepsUpNeverGivesWay) {
+  constexpr std::uint32_t kMany = 256;  // a few are a connection's share even when they are scarce
+  KernelWorld world({.buffer_count = kMany, .buffer_size = 4096, .spare_count = 1});
+  Peers peers(world, 3);
+  ASSERT_EQ(peers.streams.size(), 3U);
+  std::vector<Chunk> kept;
+  std::string failure;
+  const auto body = [&]() -> Task<> {
+    const std::string message(1000, 'x');
+    while (world.transport().stats().buffers_free >= kMany / 4) {
+      EXPECT_TRUE(peers.sockets[0].send(message));
+      auto chunk = co_await peers.streams[0].read(5s);
+      CO_ASSERT_TRUE(chunk);
+      kept.push_back(std::move(*chunk));
+    }
+    // What nobody waits for takes the spare buffer.
+    EXPECT_TRUE(peers.sockets[1].send(message));
+    while (peers.streams[1].stats().bytes_in == 0) co_await yield();
+    EXPECT_EQ(world.transport().stats().receive_copied, 1U);
+    auto spare = co_await peers.streams[1].read(0s);
+    CO_ASSERT_TRUE(spare);
+    kept.push_back(std::move(*spare));
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(peers.sockets[2].send(message));
+    for (int i = 0; i < 40; ++i) {
+      co_await sleep_for(5ms);
+      EXPECT_TRUE(peers.sockets[2].send(message));
+      co_await sleep_for(5ms);
+      const auto chunk = co_await peers.streams[2].read(5s);
+      failure = outcome(chunk);
+      CO_ASSERT_TRUE(chunk);
+    }
+  };
+  TaskHandle task = world.loop().spawn(body());
+  EXPECT_TRUE(world.loop().run_until([&] { return task.done(); }, 10s));
+  EXPECT_EQ(failure, "ok");
+  EXPECT_EQ(world.transport().stats().gave_way, 0U);
 }
 
 }  // namespace
