@@ -98,7 +98,7 @@ void Loop::wind_down() {
       options_.wind_down);
   handle_messages();
   if (stats_.tasks_live == 0) return;
-  log_warn("{} cancelled tasks didn't end within {} ms; destroying them", stats_.tasks_live,
+  log_warn("{} cancelled tasks haven't ended ({} ms to do so); destroying them", stats_.tasks_live,
            options_.wind_down.count() / 1'000'000);
   if (ring_->quiesce(kQuiesceBound)) {
     destroy_tasks();
@@ -113,6 +113,7 @@ void Loop::wind_down() {
 /// is handled, and what they start is ended in its turn.
 void Loop::finish() {
   if (over_) return;
+  stopping_ = false;  // That ended the run; another stop() shortens this.
   if (current_or_null() == this) {
     wind_down();
   } else {
@@ -124,7 +125,7 @@ void Loop::finish() {
     if (handle_messages() == 0 && ring_->in_flight() == 0) return;
   }
   over_ = true;
-  // Messages that are posted without end are left where they are.
+  if (!mailbox_.empty()) log_error("the loop ends with messages that were posted without end");
   if (ring_->in_flight() == 0) return;
   log_error("the loop ends with {} operations in flight", ring_->in_flight());
 }

@@ -1,13 +1,13 @@
 #include <pinion/eventloop/loop.h>
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 namespace pinion {
@@ -67,7 +67,9 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
 
 Loop::~Loop() {
   PINION_ASSERT(current_task_ == nullptr);
-  while (requesting_.load(std::memory_order_acquire) > 0) sched_yield();
+  // It sleeps: a thread of a higher priority on the caller's CPU would never let it go on.
+  constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 20'000};
+  while (requesting_.load(std::memory_order_acquire) > 0) nanosleep(&kMoment, nullptr);
   if (current_loop == this || !adopted_) {
     finish();
   } else {

@@ -13,6 +13,9 @@ namespace pinion {
 namespace {
 
 constexpr int kPausesPerTurn = 16;
+/// The kernel's work on what a sleep submits counts as sleep, and isn't part of the timeout: a few
+/// operations at most.
+constexpr unsigned kSubmittedAsleep = 4;
 constexpr Delay kFirstDoze = std::chrono::microseconds{4};
 
 void pause_processor() noexcept {
@@ -38,6 +41,7 @@ void Loop::rest() {
     for (int i = 0; i < kPausesPerTurn; ++i) pause_processor();
     return;
   }
+  if (ring_->queued() > kSubmittedAsleep) ring_->submit();
   if (busy) {
     read_clock();  // The turn ends here.
     spent_ = Spent::idle;

@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "ring_setup.h"
 
@@ -24,6 +25,8 @@ constexpr std::uint64_t kDoorbellFailed = 2;
 constexpr std::size_t kBatch = 64;
 constexpr unsigned kSubmitAttempts = 100'000;
 constexpr unsigned kFlushAttempts = 1000;
+/// How often what is started again on a ring that never ran is ended again.
+constexpr int kEndRounds = 16;
 
 std::uint64_t user_data_of(const Completion& completion) noexcept {
   return reinterpret_cast<std::uintptr_t>(&completion);
@@ -230,18 +233,16 @@ bool Ring::ring_doorbell(int ring_fd) {
   return true;
 }
 
-/// Puts operations that do nothing in the place of those that are queued, and tells their owners.
-/// What the handlers queue stays.
+/// Takes what is queued back, which the kernel hasn't seen, and tells the owners.
 void Ring::end_queued() {
-  const unsigned end = ring_->sq.sqe_tail;
-  for (unsigned at = load_acquire(ring_->sq.khead); at != end; ++at) {
-    io_uring_sqe& sqe = ring_->sq.sqes[at & ring_->sq.ring_mask];
-    const std::uint64_t ended = sqe.user_data;
-    io_uring_prep_nop(&sqe);
-    sqe.flags = IOSQE_CQE_SKIP_SUCCESS;
-    sqe.user_data = kNobody;
-    deliver(Entry{ended, -ECANCELED, 0});
+  const unsigned head = load_acquire(ring_->sq.khead);
+  std::vector<std::uint64_t> ended;
+  for (unsigned at = head; at != ring_->sq.sqe_tail; ++at) {
+    ended.push_back(ring_->sq.sqes[at & ring_->sq.ring_mask].user_data);
   }
+  ring_->sq.sqe_tail = head;
+  flush_queue();
+  for (const std::uint64_t user_data : ended) deliver(Entry{user_data, -ECANCELED, 0});
 }
 
 bool Ring::quiesce(Delay bound) {
@@ -250,8 +251,8 @@ bool Ring::quiesce(Delay bound) {
   constexpr std::size_t kRoundBudget = 4096;
   const Clock::time_point begin = Clock::now();
   const bool outer = std::exchange(quiescing_, true);
-  if (!enabled_) end_queued();
   // Again in each round: a handler may start what it has been told is over.
+  for (int round = 0; !enabled_ && in_flight_ > 0 && round < kEndRounds; ++round) end_queued();
   for (bool first = true; enabled_ && in_flight_ > 0; first = false) {
     if (!first && Delay(Clock::now() - begin) >= bound) break;
     io_uring_sqe& sqe = next_sqe();

@@ -323,13 +323,13 @@ void Runtime::run_thread(Thread& thread) {
   thread.lcore.destroy_kept();
   // What is kept may post when it dies, and so may what ends with a loop; and be answered. No loop
   // goes before all that is over.
-  for (int meeting = 0; meeting < kLastMeetings; ++meeting) {
-    thread.start.meet();
-    for (int turns = 0; serves && turns < kLastTurns && loop->turn() > 0; ++turns) {
-    }
-    if (loop != nullptr) loop->finish();
-  }
   thread.start.meet();
+  for (int turns = 0; serves && turns < kLastTurns && loop->turn() > 0; ++turns) {
+  }
+  for (int meeting = 0; meeting < kLastMeetings; ++meeting) {
+    if (loop != nullptr) loop->finish();
+    thread.start.meet();
+  }
   if (loop != nullptr) loop->over_ = true;
 }
 

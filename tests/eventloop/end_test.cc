@@ -162,15 +162,33 @@ class Busy : private Completion {
 
 TEST(End, WhatHandlersOfADyingLoopStartIsEndedToo) {
   MonotonicTime time;
+  for (const int turns : {0, 1, 2}) {  // A loop that never turned has a ring that is not enabled.
+    auto loop = test::make_loop(time);
+    if (turns > 1) loop->turn();
+    Busy busy(*loop);
+    if (turns > 0) loop->turn();
+    loop.reset();
+    EXPECT_EQ(busy.ends, 3);
+    EXPECT_TRUE(busy.posted_back);
+    EXPECT_EQ(*busy.held, 0);
+    EXPECT_EQ(busy.held.use_count(), 1);
+  }
+}
+
+TEST(End, TasksEndThoughStopEndedRunUntil) {
+  MonotonicTime time;
   auto loop = test::make_loop(time);
+  bool cancelled = false;
+  const auto wait = [&]() -> Task<> {
+    const Wake wake = co_await sleep_for(1h);
+    cancelled = wake == Wake::cancelled;
+  };
+  loop->spawn(wait());
   loop->turn();
-  Busy busy(*loop);
-  loop->turn();
+  loop->stop();
+  EXPECT_FALSE(loop->run_until([] { return false; }, 10s));
   loop.reset();
-  EXPECT_EQ(busy.ends, 3);
-  EXPECT_TRUE(busy.posted_back);
-  EXPECT_EQ(*busy.held, 0);
-  EXPECT_EQ(busy.held.use_count(), 1);
+  EXPECT_TRUE(cancelled);
 }
 
 // L21: wake-ups and stops during the start; a stop with reads and timers armed.

@@ -97,7 +97,7 @@ TEST_F(LoopTest, L5_AHerdOfTimersOnOneTickLeavesRoomForMessages) {
 
 // L5: a flood of messages, or of timers on one tick, holds up nothing else.
 TEST_F(LoopTest, L5_PeersThatFloodTheLoopMakeATimerLateByATurnAtMost) {
-  constexpr std::chrono::microseconds kWork = 10us;
+  static constexpr std::chrono::microseconds kWork = 10us;
   struct Peer : Message {
     Peer(Loop& owner, ManualTime& its_clock)
         : Message(&on_message), loop(owner), clock(its_clock) {}
@@ -256,7 +256,8 @@ TEST_F(ParkingLoop, L21_StopWithReadsAndTimersArmedEndsEveryTask) {
   int sleeps = 0;
   for (int i = 0; i < kReads; ++i) loop->spawn(read_for_ever(pair.ends[0], reads));
   for (int i = 0; i < kTimers; ++i) loop->spawn(sleep_for_ever(sleeps));
-  run_for(20ms);
+  const auto all_wait = [&] { return loop->stats().resumptions >= kReads + kTimers; };
+  EXPECT_TRUE(loop->run_until(all_wait, 10s));
   EXPECT_EQ(loop->stats().tasks_live, 4000U);
   loop->stop();
   EXPECT_EQ(loop->run(), Ending::stopped);
@@ -276,7 +277,7 @@ TEST_F(ParkingLoop, L21_ALoopThatDiesEndsItsTasksFirst) {
     loop->spawn(read_for_ever(pair.ends[0], reads));
     loop->spawn(sleep_for_ever(sleeps));
   }
-  run_for(5ms);
+  EXPECT_TRUE(loop->run_until([&] { return loop->stats().resumptions >= 200; }, 10s));
   loop.reset();
   EXPECT_EQ(reads, 100);
   EXPECT_EQ(sleeps, 100);

@@ -18,7 +18,7 @@ struct LoopStats {
   std::uint64_t turns = 0;
   std::uint64_t busy_ns = 0;    ///< Turns that did something.
   std::uint64_t idle_ns = 0;    ///< Turns that found nothing to do.
-  std::uint64_t parked_ns = 0;  ///< Asleep.
+  std::uint64_t parked_ns = 0;  ///< Asleep, and handing over the last few operations before.
 
   std::uint64_t parks = 0;         ///< Sleeps that slept.
   std::uint64_t failed_parks = 0;  ///< Announced, and called off because something had arrived.
@@ -27,8 +27,8 @@ struct LoopStats {
   std::uint64_t wakes_by_timer = 0;
   std::uint64_t wakes_by_completion = 0;
   std::uint64_t wakes_by_message = 0;
-  std::uint64_t wakes_by_signal = 0;
-  std::uint64_t doorbells = 0;  ///< System calls that senders made to wake the loop.
+  std::uint64_t wakes_by_signal = 0;  ///< From sleeps that had nothing to submit.
+  std::uint64_t doorbells = 0;        ///< System calls that senders made to wake the loop.
 
   std::uint64_t completions = 0;
   std::uint64_t messages = 0;

@@ -68,7 +68,7 @@ struct RingStats {
 /// What ended a sleep.
 enum class RingWake : std::uint8_t {
   completion,  ///< There is something to handle.
-  timeout,     ///< The time is up.
+  timeout,     ///< The time is up; in a sleep that submitted something, a signal perhaps.
   signal,      ///< A signal handler ran on this thread.
   refused,     ///< The kernel didn't sleep; there may be something to handle.
 };
@@ -106,6 +106,9 @@ class Ring {
   /// Handles at most `budget` completions and returns how many. Entries are copied out in batches
   /// before handlers run, so that a handler may take entries and submit.
   PINION_EXPORT std::size_t poll(std::size_t budget);
+
+  /// How many entries wait to be submitted.
+  [[nodiscard]] PINION_EXPORT unsigned queued() const noexcept;
 
   /// Whether a poll would find something; reads user memory only.
   [[nodiscard]] PINION_EXPORT bool ready() const noexcept;
@@ -155,7 +158,6 @@ class Ring {
   explicit Ring(std::unique_ptr<io_uring> ring);
 
   io_uring_sqe& next_sqe();
-  unsigned queued() const noexcept;
   unsigned flush_queue() noexcept;
   int enter(unsigned submit, unsigned wait, unsigned flags, void* argument,
             std::size_t size) noexcept;
