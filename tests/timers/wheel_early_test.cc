@@ -57,10 +57,12 @@ class Crowd {
         probe_->wanted = std::min(boundary_ + 80, probe_->wanted - 1);  // after the last change
         wheel_.extend(*probe_, probe_->wanted);
         break;
-      case Change::Kind::cancel:
-        ASSERT_EQ(wheel_.cancel(*probe_), probe_->armed());
+      case Change::Kind::cancel: {
+        const bool armed = probe_->armed();
+        ASSERT_EQ(wheel_.cancel(*probe_), armed);
         ASSERT_FALSE(probe_->armed());
         break;
+      }
       case Change::Kind::destroy:
         const Tick wanted = probe_->wanted;
         probe_.emplace(wheel_);
