@@ -97,6 +97,7 @@ void Loop::wind_down() {
       },
       options_.wind_down);
   handle_messages();
+  destroy_unstarted_tasks();  // Those that a handler spawned just now.
   if (stats_.tasks_live == 0) return;
   log_warn("{} cancelled tasks haven't ended ({} ms to do so); destroying them", stats_.tasks_live,
            options_.wind_down.count() / 1'000'000);

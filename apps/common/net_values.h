@@ -13,7 +13,7 @@ namespace pinion::apps {
 template <>
 struct Codec<Endpoint> {
   static constexpr FileKind kKind = FileKind::text;
-  static constexpr std::string_view kPlaceholder = "ADDR:PORT";
+  static constexpr std::string_view kValueName = "ADDR:PORT";
   static constexpr std::string_view kExamples = "such as 127.0.0.1:7007 or [::1]:7007";
   static constexpr std::string_view kChoices = "";
   static Parsed<Endpoint> parse(std::string_view text);
@@ -23,7 +23,7 @@ struct Codec<Endpoint> {
 template <>
 struct Codec<IdlePolicy> {
   static constexpr FileKind kKind = FileKind::text;
-  static constexpr std::string_view kPlaceholder = "POLICY";
+  static constexpr std::string_view kValueName = "POLICY";
   static constexpr std::string_view kExamples = "";
   static constexpr std::string_view kChoices = "spin, adaptive or park";
   static Parsed<IdlePolicy> parse(std::string_view text);
@@ -37,7 +37,7 @@ struct Codec<IdlePolicy> {
 template <>
 struct Codec<Keepalive> {
   static constexpr FileKind kKind = FileKind::text;
-  static constexpr std::string_view kPlaceholder = "SPEC";
+  static constexpr std::string_view kValueName = "SPEC";
   static constexpr std::string_view kExamples = "";
   static constexpr std::string_view kChoices =
       "idle=TIME (1s and up), interval=TIME (100ms and up), probes=N (1 to 127), or none";

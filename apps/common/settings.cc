@@ -25,10 +25,10 @@ std::string environment_name(std::string_view name) {
 }
 
 /// "Such as 10, from 1 to 20" after the name of a flag or variable and what joins it to a value.
-std::string shown_use(const std::string& name, char joint, const std::string& placeholder,
+std::string shown_use(const std::string& name, char joint, const std::string& value_name,
                       const std::string& allowed) {
-  if (placeholder.empty()) return fmt::format("{0}=true, or {0}=false", name);
-  const std::string use = fmt::format("{}{}{}", name, joint, placeholder);
+  if (value_name.empty()) return fmt::format("{0}=true, or {0}=false", name);
+  const std::string use = fmt::format("{}{}{}", name, joint, value_name);
   return allowed.empty() ? use : fmt::format("{}, {}", use, allowed);
 }
 
@@ -175,7 +175,7 @@ void Settings::reject_missing_value(const std::string& flag) const {
   throw_usage_error(flag + " needs a value",
                     setting == nullptr
                         ? flag + " FILE"
-                        : shown_use(flag, ' ', setting->placeholder, allowed(*setting)));
+                        : shown_use(flag, ' ', setting->value_name, allowed(*setting)));
 }
 
 void Settings::reject_argument(const std::string& argument) const {
@@ -228,7 +228,7 @@ void Settings::read_environment() {
     if (const Parsed<void> assigned = setting.assign(text); !assigned) {
       throw_usage_error(
           fmt::format("{}={}: {}", variable, quoted_for_shell(text), assigned.error()),
-          shown_use(variable, '=', setting.placeholder, allowed(setting)));
+          shown_use(variable, '=', setting.value_name, allowed(setting)));
     }
     setting.source = "environment " + variable;
   }
@@ -241,7 +241,7 @@ void Settings::read_flags(const CommandLine& line) {
     if (const Parsed<void> assigned = setting.assign(given->second); !assigned) {
       throw_usage_error(fmt::format("--{} {}: {}", setting.name, quoted_for_shell(given->second),
                                     assigned.error()),
-                        shown_use("--" + setting.name, ' ', setting.placeholder, allowed(setting)));
+                        shown_use("--" + setting.name, ' ', setting.value_name, allowed(setting)));
     }
     setting.source = "flag";
   }
@@ -256,7 +256,7 @@ void Settings::read_followers() {
     if (const Parsed<void> assigned = setting.assign(text); !assigned) {
       throw_usage_error(
           fmt::format("--{} makes --{} {}: {}", other.name, setting.name, text, assigned.error()),
-          shown_use("--" + setting.name, ' ', setting.placeholder, allowed(setting)));
+          shown_use("--" + setting.name, ' ', setting.value_name, allowed(setting)));
     }
     setting.source = other.name;
   }

@@ -30,7 +30,7 @@ namespace pinion::apps {
 /// What stands in a file for a setting of this kind.
 enum class FileKind { text, integer, boolean, size };
 
-/// How a type is read and written. `kPlaceholder` names a value in the help; `kExamples` shows some
+/// How a type is read and written. `kValueName` names a value in the help; `kExamples` shows some
 /// ("such as …") and `kChoices` says which are right, where either helps.
 template <class T>
 struct Codec;
@@ -38,7 +38,7 @@ struct Codec;
 template <>
 struct Codec<std::string> {
   static constexpr FileKind kKind = FileKind::text;
-  static constexpr std::string_view kPlaceholder = "TEXT";
+  static constexpr std::string_view kValueName = "TEXT";
   static constexpr std::string_view kExamples = {};
   static constexpr std::string_view kChoices = {};
   static Parsed<std::string> parse(std::string_view text) { return std::string(text); }
@@ -48,7 +48,7 @@ struct Codec<std::string> {
 template <>
 struct Codec<bool> {
   static constexpr FileKind kKind = FileKind::boolean;
-  static constexpr std::string_view kPlaceholder = {};
+  static constexpr std::string_view kValueName = {};
   static constexpr std::string_view kExamples = {};
   static constexpr std::string_view kChoices = "true or false";
   static Parsed<bool> parse(std::string_view text) { return parse_boolean(text); }
@@ -58,7 +58,7 @@ struct Codec<bool> {
 template <std::unsigned_integral T>
 struct Codec<T> {
   static constexpr FileKind kKind = FileKind::integer;
-  static constexpr std::string_view kPlaceholder = "N";
+  static constexpr std::string_view kValueName = "N";
   static constexpr std::string_view kExamples = {};
   static constexpr std::string_view kChoices = "a whole number";
   static Parsed<T> parse(std::string_view text) {
@@ -73,7 +73,7 @@ struct Codec<T> {
 template <>
 struct Codec<Delay> {
   static constexpr FileKind kKind = FileKind::text;
-  static constexpr std::string_view kPlaceholder = "TIME";
+  static constexpr std::string_view kValueName = "TIME";
   static constexpr std::string_view kExamples = "such as 250ms, 30s or 1m30s";
   static constexpr std::string_view kChoices = {};
   static Parsed<Delay> parse(std::string_view text) { return parse_duration(text); }
@@ -89,7 +89,7 @@ struct ByteCount {
 template <>
 struct Codec<ByteCount> {
   static constexpr FileKind kKind = FileKind::size;
-  static constexpr std::string_view kPlaceholder = "SIZE";
+  static constexpr std::string_view kValueName = "SIZE";
   static constexpr std::string_view kExamples = "such as 64, 4KiB or 1MiB";
   static constexpr std::string_view kChoices = {};
   static Parsed<ByteCount> parse(std::string_view text) {
@@ -102,7 +102,7 @@ struct Codec<ByteCount> {
 template <>
 struct Codec<std::vector<unsigned>> {
   static constexpr FileKind kKind = FileKind::text;
-  static constexpr std::string_view kPlaceholder = "LIST";
+  static constexpr std::string_view kValueName = "LIST";
   static constexpr std::string_view kExamples = "such as 0-1,3, or auto";
   static constexpr std::string_view kChoices = {};
   static Parsed<std::vector<unsigned>> parse(std::string_view text) {
@@ -121,9 +121,9 @@ struct Range {
 };
 
 struct Description {
-  std::string name;              ///< "read-timeout": the flag, the file's key, PINION_READ_TIMEOUT
-  std::string help;              ///< one sentence, no full stop
-  std::string placeholder = {};  ///< of the value, where the type's own says too little
+  std::string name;             ///< "read-timeout": the flag, the file's key, PINION_READ_TIMEOUT
+  std::string help;             ///< one sentence, no full stop
+  std::string value_name = {};  ///< of the value, where the type's own says too little
 };
 
 /// What a program is, for --help and --version.
@@ -165,7 +165,7 @@ class Settings {
   struct Setting {
     std::string name;
     std::string help;
-    std::string placeholder;
+    std::string value_name;
     std::string examples;
     std::string choices;
     FileKind kind;
@@ -238,8 +238,8 @@ void Settings::add(T& value, Description description,
   Setting setting{
       .name = std::move(description.name),
       .help = std::move(description.help),
-      .placeholder = description.placeholder.empty() ? std::string(Codec<T>::kPlaceholder)
-                                                     : std::move(description.placeholder),
+      .value_name = description.value_name.empty() ? std::string(Codec<T>::kValueName)
+                                                   : std::move(description.value_name),
       .examples = std::string(Codec<T>::kExamples),
       .choices = range ? detail::range_text(*range) : std::string(Codec<T>::kChoices),
       .kind = Codec<T>::kKind,

@@ -53,14 +53,14 @@ std::string Settings::help_text() const {
   std::map<std::string, std::string> examples;
   for (const Setting& setting : settings_) {
     const bool flag = setting.kind == FileKind::boolean;
-    HelpRow row{.left = fmt::format("--{}{}{}", setting.name, flag ? "" : " ", setting.placeholder),
+    HelpRow row{.left = fmt::format("--{}{}{}", setting.name, flag ? "" : " ", setting.value_name),
                 .right = setting.help};
     if (!flag && !setting.default_text.empty()) {
       row.note = fmt::format("default {}{}{}", setting.default_text,
                              setting.choices.empty() ? "" : "; ", setting.choices);
     }
     rows.push_back(std::move(row));
-    if (!setting.examples.empty()) examples[setting.placeholder] = setting.examples;
+    if (!setting.examples.empty()) examples[setting.value_name] = setting.examples;
   }
   rows.push_back({"--config FILE", "read settings from this TOML file"});
   rows.push_back({"--print-config", "show every setting and where it comes from, as TOML"});
@@ -69,8 +69,8 @@ std::string Settings::help_text() const {
 
   std::string text = fmt::format("{} {}: {}\n\nusage: {} [options]\n\n{}\n", program_.name,
                                  kVersion, program_.summary, program_.name, help_table(rows));
-  for (const auto& [placeholder, example] : examples) {
-    text += fmt::format("{} is {}.\n", placeholder, example);
+  for (const auto& [value_name, example] : examples) {
+    text += fmt::format("{} is {}.\n", value_name, example);
   }
   text +=
       "\nOptions override the environment (--lcores is PINION_LCORES), which overrides\n"

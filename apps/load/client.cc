@@ -124,8 +124,9 @@ Task<> Client::send(Connection& conn) {
       // A connection with nothing left to send stays open to the end, as in a closed loop.
       const Instant when = std::min(plan_.due(conn.id, conn.first + conn.sent), plan_.end);
       // What is due before the end is sent, however late, unless the peer stands still.
-      if (loop_.fresh_now() >= plan_.last_moment()) break;
-      if (loop_.fresh_now() < when) co_await pacer_.until(when);
+      const Instant now = loop_.fresh_now();
+      if (now >= plan_.last_moment()) break;
+      if (now < when) co_await pacer_.until(when);
       if (when >= plan_.end || when >= results_.interrupted) break;
     } else if (conn.sent == 0) {
       co_await sleep_until(plan_.start);

@@ -58,7 +58,7 @@ void declare(Settings& settings, LoadOptions& options) {
   settings.add(options.seed, {.name = "seed", .help = "seed of the request bytes"});
   settings.add(options.json, {.name = "json",
                               .help = "write the results to this file, too, as JSON",
-                              .placeholder = "FILE"});
+                              .value_name = "FILE"});
 }
 
 }  // namespace

@@ -75,12 +75,7 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   /// about to appear anyway and aren't spoken for by a connect.
   void make_room(bool for_caller) noexcept;
 
-  /// From now on the bytes of a buffer wait for somebody on the other side of the connection.
-  void hold(std::uintptr_t token, KernelConnection& connection) noexcept {
-    pool_->hold(token, connection, loop_->now());
-    watch_buffers();
-  }
-  /// When buffers are exhausted, whoever holds one for long gives way.
+  /// After each change: when buffers are exhausted, whoever holds one for long gives way.
   void watch_buffers() noexcept {
     if (pool_->exhausted()) arm_relief();
   }

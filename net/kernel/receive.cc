@@ -196,7 +196,7 @@ void KernelConnection::take_bytes(std::uint32_t token, std::uint32_t size, bool 
     return finish_read(pool.chunk(token));
   }
   unread_.push(pool, token);
-  core_.hold(token, *this);
+  pool.hold(token, *this, core_.loop().now());
   if (!more || receive_stopped_) return;
   const bool behind = unread_.count() >= pool.share(core_.options().buffers_per_connection);
   if (behind) {

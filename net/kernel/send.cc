@@ -63,7 +63,10 @@ bool KernelConnection::start_write(WriteAwaiter& write) noexcept {
     pool.move_out(sending_);
     unsent_ = sending_.span();
   }
-  if (pool.owns(sending_)) core_.hold(sending_.token(), *this);
+  if (pool.owns(sending_)) {
+    pool.hold(sending_.token(), *this, core_.loop().now());
+    core_.watch_buffers();
+  }
   submit_send();
   if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);
   return true;

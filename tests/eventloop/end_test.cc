@@ -72,49 +72,43 @@ struct Transport {
   std::array<Connection*, 20> connections{};
 };
 
-TEST(End, ALoopThatDiesHearsOfEveryOperationAndLeavesNoDescriptor) {
+/// What `use` makes on a loop and counts in its second argument must die with the loop, and so must
+/// every descriptor.
+template <class Use>
+void expect_that_nothing_outlives_a_loop(Use use) {
   const std::size_t before = open_descriptors();
   int alive = 0;
   {
     MonotonicTime time;
     const auto loop = test::make_loop(time);
-    const Result<> adopted = loop->adopt_thread();
-    ASSERT_TRUE(adopted);
-    {
-      const Transport transport(*loop, alive);
-    }
+    use(*loop, alive);
     EXPECT_EQ(alive, 20);
   }
   EXPECT_EQ(alive, 0);
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(End, ALoopThatDiesHearsOfEveryOperationAndLeavesNoDescriptor) {
+  expect_that_nothing_outlives_a_loop([](Loop& loop, int& alive) {
+    const Result<> adopted = loop.adopt_thread();
+    ASSERT_TRUE(adopted);
+    const Transport transport(loop, alive);
+  });
 }
 
 TEST(End, ALoopThatDiesEndsOperationsThatNobodyCancelled) {
-  const std::size_t before = open_descriptors();
-  int alive = 0;
-  {
-    MonotonicTime time;
-    const auto loop = test::make_loop(time);
-    for (int i = 0; i < 20; ++i) new Connection(*loop, alive);
-    loop->turn();
-    loop->stop();
-    loop->run();
-    EXPECT_EQ(alive, 20);
-  }
-  EXPECT_EQ(alive, 0);
-  EXPECT_EQ(open_descriptors(), before);
+  expect_that_nothing_outlives_a_loop([](Loop& loop, int& alive) {
+    for (int i = 0; i < 20; ++i) new Connection(loop, alive);
+    loop.turn();
+    loop.stop();
+    loop.run();
+  });
 }
 
 TEST(End, ALoopThatNeverRanEndsWhatIsQueued) {
-  const std::size_t before = open_descriptors();
-  int alive = 0;
-  {
-    MonotonicTime time;
-    const auto loop = test::make_loop(time);
-    for (int i = 0; i < 20; ++i) new Connection(*loop, alive);
-  }
-  EXPECT_EQ(alive, 0);
-  EXPECT_EQ(open_descriptors(), before);
+  expect_that_nothing_outlives_a_loop([](Loop& loop, int& alive) {
+    for (int i = 0; i < 20; ++i) new Connection(loop, alive);
+  });
 }
 
 /// At the end of its operation it does whatever a handler may do.
@@ -307,8 +301,17 @@ TEST(End, OperationsThatEndWithALoopMayPostToOtherLcores) {
   if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
   struct GoodBye : Message {
     GoodBye() : Message(&on_message) {}
-    static void on_message(Message& message) { static_cast<GoodBye&>(message).heard = true; }
+    static void on_message(Message& message) {
+      auto& self = static_cast<GoodBye&>(message);
+      self.heard = true;
+      Loop::current().spawn(begin(self.task_began));
+    }
+    static Task<> begin(std::atomic<bool>& began) {
+      began = true;
+      co_return;
+    }
     std::atomic<bool> heard{false};
+    std::atomic<bool> task_began{false};
   };
   struct Polite : Completion {
     Polite() : Completion(&on_done) {}
@@ -335,6 +338,7 @@ TEST(End, OperationsThatEndWithALoopMayPostToOtherLcores) {
   });
   ASSERT_TRUE(report);
   EXPECT_TRUE(polite.good_bye.heard);
+  EXPECT_FALSE(polite.good_bye.task_began) << "the other loop had ended, too";
 }
 
 /// Starts again whatever happens, so that the kernel is never done with the frame it lies on.

@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <liburing.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -6,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -397,6 +400,36 @@ TEST_F(Sleep, ASleepSubmitsWhatTheTurnBeforeItQueued) {
   ASSERT_TRUE(comes_before_the_bound([&] { return rounds == kRounds; }));
   EXPECT_GE(loop->ring().stats().enters, std::uint64_t{kRounds});
   EXPECT_LE(loop->ring().stats().enters, std::uint64_t{2 * kRounds + 10});
+}
+
+/// The kernel's work on what a sleep submits counts as sleep: it is a few operations at most.
+TEST_F(Sleep, ManyOperationsAreSubmittedBeforeTheSleep) {
+  const test::SocketPair pair;
+  ASSERT_TRUE(pair.ok);
+  const auto ignore = [](Completion&, std::int32_t, std::uint32_t) {};
+  // Beside the sleeps, how often the ring is entered to sleep with so many operations queued.
+  const auto submissions = [&](std::size_t operations) {
+    bool fired = false;
+    struct Alarm : TimerEntry {
+      explicit Alarm(bool& flag) : TimerEntry(&on_timer), done(flag) {}
+      static void on_timer(TimerEntry& entry) { static_cast<Alarm&>(entry).done = true; }
+      bool& done;
+    } alarm(fired);
+    std::deque<Completion> idle;
+    for (std::size_t i = 0; i < operations; ++i) {
+      io_uring_prep_poll_add(&loop->ring().get_sqe(idle.emplace_back(ignore)), pair.ends[0],
+                             POLLIN);
+    }
+    const auto entered = [&] { return loop->ring().stats().enters - loop->stats().parks; };
+    const std::uint64_t before = entered();
+    loop->arm_after(alarm, 5ms);
+    EXPECT_TRUE(comes_before_the_bound([&] { return fired; }));
+    const std::uint64_t beside_sleeps = entered() - before;
+    loop->ring().quiesce(1s);
+    return beside_sleeps;
+  };
+  EXPECT_EQ(submissions(4), 0U);
+  EXPECT_EQ(submissions(5), 1U);
 }
 
 /// A loop that always has something to do still submits, as does one that a poller keeps awake.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -50,6 +51,13 @@ struct Connected {
   }
 };
 
+/// Writes `text` and counts it in `sent`.
+Task<> ask(Stream& stream, std::string_view text, std::size_t& sent) {
+  const auto written = co_await stream.write(bytes_of(text), 5s);
+  EXPECT_EQ(outcome(written), "ok");
+  ++sent;
+}
+
 // With a budget of one completion a turn, most of the requests lie in completions that nobody has
 // looked at when the drain begins.
 TEST(KernelEnding, DrainReadsWhatLiesInCompletions) {
@@ -74,12 +82,7 @@ TEST(KernelEnding, DrainReadsWhatLiesInCompletions) {
   for (int i = 0; i < 10; ++i) world.loop().turn();  // every server waits in its read
 
   std::size_t sent = 0;
-  const auto ask = [&](Stream& stream) -> Task<> {
-    const auto written = co_await stream.write(bytes_of("question"), 5s);
-    EXPECT_EQ(outcome(written), "ok");
-    ++sent;
-  };
-  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client));
+  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client, "question", sent));
   ASSERT_TRUE(world.loop().run_until([&] { return sent == kConnections / 2; }, 20s));
   world.loop().begin_drain();
   ASSERT_TRUE(world.loop().run_until([&] { return sent == kConnections; }, 20s));
@@ -102,13 +105,8 @@ TEST(KernelEnding, AStalledLoopReadsWhatCameInTime) {
     const auto chunk = co_await stream.read(200ms);
     answers.push_back(outcome(chunk));
   };
-  const auto ask = [&](Stream& stream) -> Task<> {
-    const auto written = co_await stream.write(bytes_of("question"), 5s);
-    EXPECT_EQ(outcome(written), "ok");
-    ++asked;
-  };
   for (StreamPair& pair : pairs) world.loop().spawn(serve(pair.server));
-  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client));
+  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client, "question", asked));
   // The turns until the writes are submitted; what they bring is left for later.
   while (answers.empty() && asked == 0) world.loop().turn();
   std::this_thread::sleep_for(400ms);
@@ -156,12 +154,7 @@ TEST(KernelEnding, CloseResetsForWhatLiesInCompletions) {
   for (std::size_t i = 0; i < 4 * kConnections; ++i) world.loop().turn();
 
   std::size_t sent = 0;
-  const auto ask = [&](Stream& stream) -> Task<> {
-    const auto written = co_await stream.write(bytes_of("unread"), 5s);
-    EXPECT_EQ(outcome(written), "ok");
-    ++sent;
-  };
-  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client));
+  for (StreamPair& pair : pairs) world.loop().spawn(ask(pair.client, "unread", sent));
   // All were submitted in one turn, so all have arrived when the first is known to be sent.
   ASSERT_TRUE(world.loop().run_until([&] { return sent > 0; }, 20s));
   for (StreamPair& pair : pairs) pair.server.close();

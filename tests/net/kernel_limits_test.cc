@@ -240,47 +240,54 @@ TEST(KernelLimits, AcceptAtTheLimitTakesThePlaceOfACloseThatEndsAtOnce) {
   EXPECT_EQ(world.transport().stats().closing, 0U);
 }
 
+/// Accepts whatever comes, counts it and closes it at once.
+struct Counting {
+  explicit Counting(KernelWorld& its_world)
+      : world(its_world),
+        listener(world.transport().listen(world.any_port())),
+        accepting(world.loop().spawn(accept())) {}
+  Counting(const Counting&) = delete;
+  Counting& operator=(const Counting&) = delete;
+  ~Counting() {
+    accepting.cancel();
+    EXPECT_TRUE(world.loop().run_until([&] { return accepting.done(); }, 5s));
+  }
+  Task<> accept() {
+    CO_ASSERT_TRUE(listener);
+    while (co_await listener->accept()) ++accepted;
+  }
+
+  KernelWorld& world;
+  Result<Listener> listener;
+  std::size_t accepted = 0;
+  TaskHandle accepting;
+};
+
 // Some kernels end a multishot accept as cancelled when the completion queue is full. Nobody but
 // the listener can know that it must be armed again: its task waits already.
 TEST(KernelLimits, AnAcceptThatOthersCancelledGoesOn) {
   KernelWorld world;
-  auto listener = world.transport().listen(world.any_port());
-  ASSERT_TRUE(listener.has_value());
-  std::size_t accepted = 0;
-  const auto accept = [&]() -> Task<> {
-    while (co_await listener->accept()) ++accepted;
-  };
-  TaskHandle accepting = world.loop().spawn(accept());
+  Counting clients(world);
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 5; ++i) world.loop().turn();
     world.loop().ring().quiesce(1ms);
-    const PlainSocket client = PlainSocket::connect_to(listener->local().port);
-    const std::size_t before = accepted;
-    EXPECT_TRUE(world.loop().run_until([&] { return accepted > before; }, 5s));
+    const PlainSocket client = PlainSocket::connect_to(clients.listener->local().port);
+    const std::size_t before = clients.accepted;
+    EXPECT_TRUE(world.loop().run_until([&] { return clients.accepted > before; }, 5s));
   }
-  accepting.cancel();
-  world.loop().run_until([&] { return accepting.done(); }, 5s);
 }
 
 // At the limit it only watches for clients, and that can be cancelled by others, too.
 TEST(KernelLimits, AWatchThatOthersCancelledGoesOn) {
   KernelWorld world({.max_connections = 1, .linger = 60s});
-  auto listener = world.transport().listen(world.any_port());
-  ASSERT_TRUE(listener.has_value());
-  std::size_t accepted = 0;
-  const auto accept = [&]() -> Task<> {
-    while (co_await listener->accept()) ++accepted;
-  };
-  TaskHandle accepting = world.loop().spawn(accept());
-  const PlainSocket first = PlainSocket::connect_to(listener->local().port);
-  EXPECT_TRUE(world.loop().run_until([&] { return accepted == 1; }, 5s));
+  Counting clients(world);
+  const PlainSocket first = PlainSocket::connect_to(clients.listener->local().port);
+  EXPECT_TRUE(world.loop().run_until([&] { return clients.accepted == 1; }, 5s));
   for (int i = 0; i < 5; ++i) world.loop().turn();
   EXPECT_EQ(world.transport().stats().closing, 1U);
   world.loop().ring().quiesce(1ms);
-  const PlainSocket second = PlainSocket::connect_to(listener->local().port);
-  EXPECT_TRUE(world.loop().run_until([&] { return accepted == 2; }, 5s));
-  accepting.cancel();
-  world.loop().run_until([&] { return accepting.done(); }, 5s);
+  const PlainSocket second = PlainSocket::connect_to(clients.listener->local().port);
+  EXPECT_TRUE(world.loop().run_until([&] { return clients.accepted == 2; }, 5s));
 }
 
 TEST(KernelLimits, OneCloseGivesUpItsPlaceForEachClientThatNeedsOne) {

@@ -144,7 +144,8 @@ std::string usage(const Choices& choices) {
       "  --cpu N            the cpu to run on (default: the last one)\n"
       "  --seed N           of the workload (default 1)\n"
       "  --check            exit 1 when a target is missed\n"
-      "ratio is the subject's median over pinion's; = marks a tie (within 15 %, unless 11\n"
+      "ratio is the subject's figure over pinion's of the same round: median, least, greatest;\n"
+      "= marks a tie (medians within 15 %, unless 11\n"
       "alternating pairs agree).\n",
       choices.program, fmt::join(choices.cases, ","), fmt::join(choices.metrics, ","),
       fmt::join(choices.subjects, ","));
