@@ -45,6 +45,14 @@ def scale():
     return int(os.environ.get("PINION_TEST_SCALE", "1"))
 
 
+def progress(line):
+    """Tells whoever waits for a campaign how far it is; a test's own output is shown at its end."""
+    path = os.environ.get("PINION_TEST_PROGRESS")
+    if path:
+        with open(path, "a") as file:
+            print(line, file=file)
+
+
 def run(arguments, environment=None, **options):
     """Runs a program to its end and returns its CompletedProcess, with text output."""
     return subprocess.run(
