@@ -106,7 +106,7 @@ class Soak(support.TestCase):
         beginning."""
         end = time.monotonic() + seconds
         while True:
-            await self.sample(min(max(0.7 * SECONDS, seconds / 120), end - time.monotonic()))
+            await self.sample(min(max(0.7 * SECONDS, seconds / 160), end - time.monotonic()))
             await asyncio.gather(*(server.crowd.pause() for server in self.servers.values()))
             for server in self.servers.values():
                 await self.settle(server)
