@@ -215,10 +215,7 @@ int run_bench(const Options& options) {
                options.json_path, std::strerror(errno));
     return 1;
   }
-  const bool missed = std::ranges::any_of(outcomes, [](const TargetOutcome& outcome) {
-    return outcome.state == TargetOutcome::State::missed;
-  });
-  return options.check && missed ? 1 : 0;
+  return options.check && any_missed(outcomes) ? 1 : 0;
 }
 
 }  // namespace

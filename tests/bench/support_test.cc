@@ -16,7 +16,8 @@ ParseOutcome parse(const std::vector<const char*>& arguments) {
                        {.program = "bench",
                         .cases = {"one", "two"},
                         .metrics = {"insert"},
-                        .subjects = {"pinion", "floor"}});
+                        .subjects = {"pinion", "floor"},
+                        .extras = {{"window", 5, 1, 9, "how long"}}});
 }
 
 TEST(SummaryTest, TakesTheMiddleAndTheEnds) {
@@ -58,6 +59,13 @@ TEST(OptionsTest, ReadsSizesAndLists) {
   EXPECT_TRUE(outcome.options.quick);
 }
 
+TEST(OptionsTest, KnowsTheNumbersOfOneBench) {
+  EXPECT_EQ(parse({}).options.extra("window"), 5);
+  EXPECT_EQ(parse({"--window", "7"}).options.extra("window"), 7);
+  EXPECT_NE(parse({"--window", "10"}).error.find("--window 1 to 9"), std::string::npos);
+  EXPECT_NE(parse({"--window", "7x"}).error, "");
+}
+
 TEST(OptionsTest, RefusesWhatItDoesNotKnowAndSaysWhatItDoes) {
   EXPECT_NE(parse({"--fast"}).error.find("fix: bench --help"), std::string::npos);
   EXPECT_NE(parse({"--subject", "ceiling"}).error.find("pinion,floor"), std::string::npos);
@@ -82,6 +90,22 @@ TEST(ReportTest, RatioIsTheirsOverOurs) {
   EXPECT_EQ(report.ratio(*row).min, 1.5);
   EXPECT_EQ(report.ratio(*row).max, 5);
   EXPECT_EQ(report.find({"two", 10, "insert", "heap"}), nullptr);
+}
+
+TEST(ReportTest, OfARateMoreIsBetter) {
+  Report report("test", Machine{});
+  report.add_sample({"one", 10, "requests", "pinion"}, "1/s", 40);
+  report.add_sample({"one", 10, "requests", "heap"}, "1/s", 20);
+  EXPECT_EQ(report.ratio(*report.find({"one", 10, "requests", "heap"})).median, 2);
+}
+
+TEST(ReportTest, RatioToAnyBase) {
+  Report report("test", Machine{});
+  report.add_sample({"one", 10, "insert", "floor"}, "ns", 4);
+  report.add_sample({"one", 10, "insert", "heap"}, "ns", 6);
+  const Row* heap = report.find({"one", 10, "insert", "heap"});
+  EXPECT_EQ(Report::ratio(heap, report.find({"one", 10, "insert", "floor"})).median, 1.5);
+  EXPECT_EQ(Report::ratio(heap, nullptr).runs, 0);
 }
 
 TEST(ReportTest, JsonCarriesEveryFieldOfARow) {

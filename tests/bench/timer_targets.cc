@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <iterator>
 
 namespace pinion::bench {
 namespace {
@@ -55,25 +54,6 @@ std::vector<TargetOutcome> check_targets(const Report& report) {
   std::vector<TargetOutcome> outcomes;
   for (const Target& target : kTargets) outcomes.push_back(check_target(report, target));
   return outcomes;
-}
-
-std::string to_string(const std::vector<TargetOutcome>& outcomes) {
-  std::size_t met = 0;
-  std::size_t missed = 0;
-  std::string lines;
-  for (const TargetOutcome& outcome : outcomes) {
-    const char* word = "-";
-    if (outcome.state == TargetOutcome::State::met) {
-      ++met;
-      word = "met";
-    } else if (outcome.state == TargetOutcome::State::missed) {
-      ++missed;
-      word = "MISSED";
-    }
-    fmt::format_to(std::back_inserter(lines), "  {:<7} {}\n", word, outcome.text);
-  }
-  return fmt::format("\ntargets: {} met, {} missed, {} not measured in this run\n{}", met, missed,
-                     outcomes.size() - met - missed, lines);
 }
 
 }  // namespace pinion::bench

@@ -91,7 +91,34 @@ std::string take_value(const std::string& flag, const std::string& value, const 
     if (!seed) return error_text(fmt::format("bad seed '{}'", value), "--seed 1");
     options.seed = *seed;
   }
+  for (const ExtraOption& extra : choices.extras) {
+    if (flag != "--" + extra.name) continue;
+    const std::optional<int> value_given = number<int>(value);
+    if (!value_given || *value_given < extra.least || *value_given > extra.most) {
+      return error_text(fmt::format("bad number '{}'", value),
+                        fmt::format("{} {} to {}", flag, extra.least, extra.most));
+    }
+    options.extras[extra.name] = *value_given;
+  }
   return {};
+}
+
+bool takes_value(const std::string& flag, const Choices& choices) {
+  static const std::vector<std::string> kWithValue = {"--json", "--case",   "--metric", "--subject",
+                                                      "--n",    "--rounds", "--cpu",    "--seed"};
+  return selects(kWithValue, flag) ||
+         std::ranges::any_of(choices.extras, [&flag](const ExtraOption& extra) {
+           return flag == "--" + extra.name;
+         });
+}
+
+std::string extras_usage(const Choices& choices) {
+  std::string lines;
+  for (const ExtraOption& extra : choices.extras) {
+    lines += fmt::format("  {:<18} {} (default {})\n", fmt::format("--{} N", extra.name),
+                         extra.help, extra.standard);
+  }
+  return lines;
 }
 
 }  // namespace
@@ -101,9 +128,10 @@ bool selects(const std::vector<std::string>& filter, const std::string& name) {
 }
 
 ParseOutcome parse_options(int argc, const char* const* argv, const Choices& choices) {
-  static const std::vector<std::string> kWithValue = {"--json", "--case",   "--metric", "--subject",
-                                                      "--n",    "--rounds", "--cpu",    "--seed"};
   ParseOutcome outcome;
+  for (const ExtraOption& extra : choices.extras) {
+    outcome.options.extras[extra.name] = extra.standard;
+  }
   for (int i = 1; i < argc && outcome.error.empty(); ++i) {
     std::string flag = argv[i];
     if (flag == "--help" || flag == "-h") {
@@ -118,7 +146,7 @@ ParseOutcome parse_options(int argc, const char* const* argv, const Choices& cho
         value = flag.substr(equals + 1);
         flag.resize(equals);
       }
-      if (!selects(kWithValue, flag)) {
+      if (!takes_value(flag, choices)) {
         outcome.error = error_text(fmt::format("unknown option '{}'", flag),
                                    fmt::format("{} --help", choices.program));
       } else if (!value && i + 1 == argc) {
@@ -136,19 +164,21 @@ std::string usage(const Choices& choices) {
       "usage: {} [option...]\n"
       "  --quick            small sizes and few rounds: does it work, not how fast is it\n"
       "  --json FILE        write the rows as JSON too\n"
-      "  --n LIST           live timers, as 1k,100k,1M,10M\n"
+      "  --n LIST           {}, as 1k,100k,1M,10M\n"
       "  --case LIST        of {}\n"
       "  --metric LIST      of {}\n"
       "  --subject LIST     of {}\n"
       "  --rounds N         runs of each measurement\n"
       "  --cpu N            the cpu to run on (default: the last one)\n"
       "  --seed N           of the workload (default 1)\n"
+      "{}"
       "  --check            exit 1 when a target is missed\n"
-      "ratio is the subject's figure over pinion's of the same round: median, least, greatest;\n"
-      "= marks a tie (medians within 15 %, unless 11\n"
+      "ratio is the subject's figure over pinion's of the same round: median, least, greatest (of\n"
+      "rates the inverse, so that above 1 pinion is better); = marks a tie (medians within 15 %, "
+      "unless 11\n"
       "alternating pairs agree).\n",
-      choices.program, fmt::join(choices.cases, ","), fmt::join(choices.metrics, ","),
-      fmt::join(choices.subjects, ","));
+      choices.program, choices.sizes, fmt::join(choices.cases, ","),
+      fmt::join(choices.metrics, ","), fmt::join(choices.subjects, ","), extras_usage(choices));
 }
 
 }  // namespace pinion::bench

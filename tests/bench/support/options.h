@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,18 @@ struct Options {
   int rounds = 0;                     ///< 0: the bench's own
   int cpu = -1;                       ///< -1: the last one allowed
   std::uint64_t seed = 1;
+  std::map<std::string, int> extras;  ///< by name: what was given, or the default
+
+  [[nodiscard]] int extra(const std::string& name) const { return extras.at(name); }
+};
+
+/// An option of one bench alone, a number: `--name N`.
+struct ExtraOption {
+  std::string name;
+  int standard;
+  int least;
+  int most;
+  std::string help;
 };
 
 /// What a bench offers, so that a misspelt name is an error and not an empty table.
@@ -28,6 +41,8 @@ struct Choices {
   std::vector<std::string> cases;
   std::vector<std::string> metrics;
   std::vector<std::string> subjects;
+  std::string sizes = "live timers";  ///< what --n counts
+  std::vector<ExtraOption> extras = {};
 };
 
 struct ParseOutcome {

@@ -46,6 +46,11 @@ std::string count(std::size_t n) {
   return fmt::format("{}", n);
 }
 
+/// Of which more is better.
+bool is_rate(const Row& row) {
+  return row.unit == "1/s";
+}
+
 bool same_group(const RowKey& a, const RowKey& b) {
   return a.case_name == b.case_name && a.n == b.n && a.metric == b.metric;
 }
@@ -86,12 +91,20 @@ const Row* Report::pinion_row(const Row& row) const {
 }
 
 Summary Report::ratio(const Row& row) const {
-  const Row* ours = pinion_row(row);
-  if (ours == nullptr || ours->summary.median <= 0) return {};
+  return ratio(&row, pinion_row(row));
+}
+
+Summary Report::ratio(const Row* row, const Row* base) {
+  if (row == nullptr || base == nullptr || base->summary.median <= 0) return {};
+  const auto quotient = [rate = is_rate(*row)](double theirs, double ours) {
+    return rate ? ours / theirs : theirs / ours;
+  };
   std::vector<double> quotients;
-  const std::size_t pairs = std::min(row.samples.size(), ours->samples.size());
-  for (std::size_t i = 0; i < pairs; ++i) quotients.push_back(row.samples[i] / ours->samples[i]);
-  if (pairs == 0) quotients.push_back(row.summary.median / ours->summary.median);
+  const std::size_t pairs = std::min(row->samples.size(), base->samples.size());
+  for (std::size_t i = 0; i < pairs; ++i) {
+    quotients.push_back(quotient(row->samples[i], base->samples[i]));
+  }
+  if (pairs == 0) quotients.push_back(quotient(row->summary.median, base->summary.median));
   return summarise(std::move(quotients));
 }
 
@@ -116,22 +129,24 @@ std::vector<const Row*> Report::grouped() const {
 std::string Report::table() const {
   std::string out = fmt::format("{} on {}\n", bench_, to_string(machine_));
   auto sink = std::back_inserter(out);
+  std::size_t width = 12;
+  for (const Row& row : rows_) width = std::max(width, row.key.subject.size());
   const Row* before = nullptr;
   for (const Row* row : grouped()) {
     const RowKey& key = row->key;
     if (before == nullptr || !same_group(key, before->key)) {
       fmt::format_to(sink, "\n{} {} {} [{}]\n", key.case_name, count(key.n), key.metric, row->unit);
-      fmt::format_to(sink, "  {:<12} {:>9} {:>9} {:>9} {:>5} {:>8} {:>8} {:>8}\n", "subject",
+      fmt::format_to(sink, "  {:<{}} {:>9} {:>9} {:>9} {:>5} {:>8} {:>8} {:>8}\n", "subject", width,
                      "median", "min", "max", "runs", "ratio", "min", "max");
     }
     before = row;
     const bool tie = key.subject != "pinion" && verdict(*row) == Verdict::tie;
     const Summary& summary = row->summary;
     const Summary quotient = ratio(*row);
-    fmt::format_to(sink, "  {:<12} {:>9} {:>9} {:>9} {:>5} {:>8} {:>8} {:>8}{}{}\n", key.subject,
-                   figure(summary.median), figure(summary.min), figure(summary.max), summary.runs,
-                   figure(quotient.median), figure(quotient.min), figure(quotient.max),
-                   tie ? " =  " : "    ", row->note);
+    fmt::format_to(sink, "  {:<{}} {:>9} {:>9} {:>9} {:>5} {:>8} {:>8} {:>8}{}{}\n", key.subject,
+                   width, figure(summary.median), figure(summary.min), figure(summary.max),
+                   summary.runs, figure(quotient.median), figure(quotient.min),
+                   figure(quotient.max), tie ? " =  " : "    ", row->note);
   }
   return out;
 }

@@ -9,7 +9,8 @@
 /// The rows of a bench: gathered sample by sample, shown as a table, written as JSON.
 ///
 /// A row is keyed by case, n, metric and subject. `ratio` is the subject's figure over pinion's in
-/// the same case, n, metric and round: above 1, pinion is better, for every metric here is a time.
+/// the same case, n, metric and round; of a rate, whose unit is "1/s", pinion's over the subject's.
+/// So above 1, pinion is better.
 
 namespace pinion::bench {
 
@@ -48,6 +49,9 @@ class Report {
   /// This row's figures over pinion's of the same rounds, which ran next to each other: median,
   /// least and greatest of the quotients. All zero when pinion was not measured.
   Summary ratio(const Row& row) const;
+
+  /// The same over another subject's; all zero when one of them was not measured.
+  static Summary ratio(const Row* row, const Row* base);
 
   /// What the tie rule says of this row against pinion's.
   Verdict verdict(const Row& row) const;

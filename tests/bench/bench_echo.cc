@@ -1,0 +1,248 @@
+#include <fmt/core.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "echo_cases.h"
+#include "echo_load.h"
+#include "echo_subjects.h"
+#include "echo_targets.h"
+#include "support/machine.h"
+#include "support/options.h"
+#include "support/report.h"
+
+/// Echo servers side by side: pinion's, the floor, and what people use.
+///
+/// A server is a process of its own on one cpu, the load a thread on another, the same for all. In
+/// every round each subject is started anew and takes its turn, forwards and backwards alternately.
+/// cpu_per_request is what the server's process used, user and system, over the replies of the
+/// window: it hardly depends on what else the machine does.
+
+namespace pinion::bench {
+namespace {
+
+class EchoBench {
+ public:
+  EchoBench(const Options& options, int server_cpu)
+      : options_(options),
+        server_cpu_(server_cpu),
+        window_{.warm_up = std::chrono::milliseconds(options.extra("warm-up-ms")),
+                .length = std::chrono::milliseconds(options.extra("window-ms"))},
+        report_("echo", describe_machine(server_cpu)) {}
+
+  /// False when something failed, which it has said.
+  bool run() {
+    const std::vector<EchoSubject> closed = chosen(closed_subjects());
+    std::vector<ClosedCase> together;
+    for (const ClosedCase& one : closed_cases()) {
+      if (!together.empty() && together.front().connections != one.connections) {
+        if (!run_closed(closed, std::exchange(together, {}))) return false;
+      }
+      if (wants(one)) together.push_back(one);
+    }
+    return run_closed(closed, together) && run_open(chosen(open_subjects()));
+  }
+
+  [[nodiscard]] const Report& report() const { return report_; }
+  [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
+
+ private:
+  /// Those that were asked for and built.
+  std::vector<EchoSubject> chosen(std::vector<EchoSubject> subjects) {
+    std::erase_if(subjects, [this](const EchoSubject& subject) {
+      if (!selects(options_.subjects, subject.name)) return true;
+      if (was_built(subject)) return false;
+      left_out_.push_back(
+          fmt::format("{}: not built; fix: apt-get install {}", subject.name, subject.package));
+      return true;
+    });
+    return subjects;
+  }
+
+  [[nodiscard]] bool wants(const ClosedCase& one) const {
+    if (!selects(options_.cases, one.name)) return false;
+    if (options_.sizes.empty()) return !options_.quick || one.connections <= 64;
+    return std::ranges::find(options_.sizes, one.connections) != options_.sizes.end();
+  }
+
+  [[nodiscard]] int rounds() const {
+    if (options_.rounds > 0) return options_.rounds;
+    return options_.quick ? 2 : static_cast<int>(kDecidingPairs);
+  }
+
+  /// Calls `measure` with each subject's load once per round.
+  template <class Measure>
+  bool alternate(const std::vector<EchoSubject>& subjects, std::size_t connections,
+                 const std::string& what, Measure measure) {
+    for (int round = 0; round < rounds(); ++round) {
+      for (std::size_t i = 0; i < subjects.size(); ++i) {
+        const EchoSubject& subject = subjects[round % 2 == 0 ? i : subjects.size() - 1 - i];
+        progress(fmt::format("{} round {}/{}", what, round + 1, rounds()), subject.name);
+        const EchoServer server(subject, server_cpu_);
+        std::string error = server.error();
+        EchoLoad load;
+        if (error.empty()) error = load.connect(server.port(), connections);
+        if (error.empty()) error = measure(subject, server, load, round);
+        if (error.empty()) continue;
+        fmt::print(stderr, "error: {}: {}: {}\n", what, subject.name, error);
+        return false;
+      }
+    }
+    progress("", "");
+    return true;
+  }
+
+  /// Cases of the same number of connections.
+  bool run_closed(const std::vector<EchoSubject>& subjects, const std::vector<ClosedCase>& cases) {
+    if (cases.empty()) return true;
+    const std::size_t connections = cases.front().connections;
+    return alternate(
+        subjects, connections, fmt::format("closed loop, {} connections,", connections),
+        [&](const EchoSubject& subject, const EchoServer& server, EchoLoad& load, int) {
+          std::string error;
+          for (const ClosedCase& one : cases) {
+            if (!error.empty()) break;
+            const LoadFigures figures =
+                load.run_closed(one.size, window_, [&server] { return server.cpu_ns(); });
+            error = figures.error;
+            if (error.empty()) add(one.name, connections, subject, figures);
+          }
+          return error;
+        });
+  }
+
+  bool run_open(const std::vector<EchoSubject>& subjects) {
+    if (!selects(options_.cases, kOpenCase)) return true;
+    if (!options_.sizes.empty() && options_.cases.empty()) return true;
+    return alternate(
+        subjects, kOpenConnections, fmt::format("open loop, {:.0f}/s,", kOpenRate),
+        [&](const EchoSubject& subject, const EchoServer& server, EchoLoad& load, int round) {
+          const LoadFigures figures =
+              load.run_open(kOpenSize, kOpenRate, window_,
+                            options_.seed * 1'000 + static_cast<std::uint64_t>(round),
+                            [&server] { return server.cpu_ns(); });
+          if (!figures.error.empty()) return figures.error;
+          add(kOpenCase, kOpenConnections, subject, figures);
+          return std::string();
+        });
+  }
+
+  void add(const std::string& case_name, std::size_t n, const EchoSubject& subject,
+           const LoadFigures& figures) {
+    const auto sample = [&](const char* metric, const char* unit, double value) {
+      if (!selects(options_.metrics, metric)) return;
+      report_.add_sample({case_name, n, metric, subject.name}, unit, value);
+    };
+    const auto replies = static_cast<double>(figures.replies);
+    sample("cpu_per_request", "us", figures.server_cpu_ns / replies / 1e3);
+    sample("requests_per_second", "1/s", replies / figures.seconds);
+    if (figures.latencies_ns.empty()) return;
+    sample("latency_p50", "us", percentile(figures.latencies_ns, 0.50) / 1e3);
+    sample("latency_p99", "us", percentile(figures.latencies_ns, 0.99) / 1e3);
+  }
+
+  /// One line on a terminal, overwritten; elsewhere a line for each round.
+  void progress(const std::string& round, const std::string& subject) {
+    static const bool terminal = isatty(STDERR_FILENO) == 1;
+    if (terminal) {
+      fmt::print(stderr, "\r\033[K{} {}", round, subject);
+    } else if (!round.empty() && round != shown_) {
+      fmt::print(stderr, "{}\n", round);
+      shown_ = round;
+    }
+  }
+
+  Options options_;
+  int server_cpu_;
+  LoadWindow window_;
+  Report report_;
+  std::vector<std::string> left_out_;
+  std::string shown_;  ///< The round that progress() printed last.
+};
+
+/// The server's cpu and the load's, or an error text.
+std::pair<int, int> choose_cpus(int wanted, std::string& error) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> cpus;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<std::size_t>(i), &allowed)) cpus.push_back(i);
+  }
+  const int server = wanted >= 0 ? wanted : cpus.back();
+  const auto load = std::ranges::find_if(cpus, [server](int cpu) { return cpu != server; });
+  if (load == cpus.end()) {
+    error = "error: one cpu, and two are needed: the server's and the load's\nfix: taskset -c 0,1";
+  } else if (std::ranges::find(cpus, server) == cpus.end()) {
+    error = fmt::format(
+        "error: can't run on cpu {}\nfix: --cpu with one that `taskset -p $$` shows", server);
+  }
+  return {server, error.empty() ? *load : -1};
+}
+
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int run_bench(const Options& options) {
+  std::string error;
+  const auto [server_cpu, load_cpu] = choose_cpus(options.cpu, error);
+  if (!error.empty()) {
+    fmt::print(stderr, "{}\n", error);
+    return 2;
+  }
+  raise_descriptor_limit();
+  pin_to_cpu(load_cpu);
+  EchoBench bench(options, server_cpu);
+  const bool whole = bench.run();
+  const Report& report = bench.report();
+  fmt::print("{}", report.table());
+  for (const std::string& line : bench.left_out()) fmt::print("\nleft out: {}\n", line);
+  const std::vector<TargetOutcome> outcomes = check_echo_targets(report);
+  fmt::print("{}", to_string(outcomes));
+  if (!options.json_path.empty() && !report.write_json(options.json_path)) {
+    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
+               options.json_path, std::strerror(errno));
+    return 1;
+  }
+  return !whole || (options.check && any_missed(outcomes)) ? 1 : 0;
+}
+
+Choices choices() {
+  std::vector<std::string> cases;
+  for (const ClosedCase& one : closed_cases()) cases.push_back(one.name);
+  cases.push_back(kOpenCase);
+  return {.program = "bench_echo",
+          .cases = cases,
+          .metrics = {"cpu_per_request", "requests_per_second", "latency_p50", "latency_p99"},
+          .subjects = echo_subject_names(),
+          .sizes = "connections of the closed loop",
+          .extras = {{"window-ms", 400, 10, 60'000, "how long each measurement lasts"},
+                     {"warm-up-ms", 100, 0, 60'000, "and what goes before it"}}};
+}
+
+}  // namespace
+}  // namespace pinion::bench
+
+int main(int argc, char** argv) {
+  using namespace pinion::bench;
+  const ParseOutcome parsed = parse_options(argc, argv, choices());
+  if (!parsed.error.empty()) {
+    fmt::print(stderr, "{}\n", parsed.error);
+    return 2;
+  }
+  if (parsed.options.help) {
+    fmt::print("{}", usage(choices()));
+    return 0;
+  }
+  return run_bench(parsed.options);
+}

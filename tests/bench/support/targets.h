@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+/// What a bench promises, and whether this run kept it.
+
+namespace pinion::bench {
+
+struct TargetOutcome {
+  enum class State { met, missed, not_measured };
+  State state;
+  std::string text;  ///< one line: the promise and the figures
+};
+
+/// The closing block of a bench's output.
+std::string to_string(const std::vector<TargetOutcome>& outcomes);
+
+bool any_missed(const std::vector<TargetOutcome>& outcomes);
+
+}  // namespace pinion::bench
