@@ -45,13 +45,13 @@ void store_release(unsigned* word, unsigned value) noexcept {
 
 Result<std::unique_ptr<Ring>> Ring::create(RingOptions options) {
   auto raw = std::make_unique<io_uring>();
-  if (Result<> made = detail::set_up_ring(*raw, options); !made) {
-    return tl::unexpected(std::move(made.error()));
-  }
-  return std::unique_ptr<Ring>(new Ring(std::move(raw)));
+  Result<RingFeatures> features = detail::set_up_ring(*raw, options);
+  if (!features) return tl::unexpected(std::move(features.error()));
+  return std::unique_ptr<Ring>(new Ring(std::move(raw), *features));
 }
 
-Ring::Ring(std::unique_ptr<io_uring> ring) : ring_(std::move(ring)) {
+Ring::Ring(std::unique_ptr<io_uring> ring, RingFeatures features)
+    : ring_(std::move(ring)), features_(features) {
   // Entry i of the queue is always slot i, so that submitting is one store.
   for (unsigned i = 0; i < ring_->sq.ring_entries; ++i) ring_->sq.array[i] = i;
 }
@@ -217,6 +217,7 @@ RingWake Ring::sleep(Delay timeout) {
 }
 
 bool Ring::ring_doorbell(int ring_fd) {
+  if (!has(RingFeature::message)) return false;
   const unsigned before = load_acquire(ring_->cq.ktail);
   io_uring_sqe& sqe = next_sqe();
   io_uring_prep_msg_ring(&sqe, ring_fd, 0, kDoorbell, 0);

@@ -5,8 +5,10 @@
 #include <sys/utsname.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 
 namespace pinion::detail {
 namespace {
@@ -16,22 +18,25 @@ constexpr unsigned kFlags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASK
                             IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL |
                             IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE;
 
-constexpr unsigned kFeatures =
-    IORING_FEAT_EXT_ARG | IORING_FEAT_NODROP | IORING_FEAT_SUBMIT_STABLE | IORING_FEAT_CQE_SKIP;
-
-struct NeededOperation {
-  int code;
+struct Needed {
+  std::uint32_t code;
   const char* name;
 };
+
+constexpr std::array kFeatures = {
+    Needed{IORING_FEAT_EXT_ARG, "EXT_ARG"},
+    Needed{IORING_FEAT_NODROP, "NODROP"},
+    Needed{IORING_FEAT_SUBMIT_STABLE, "SUBMIT_STABLE"},
+    Needed{IORING_FEAT_CQE_SKIP, "CQE_SKIP"},
+};
+
 constexpr std::array kOperations = {
-    NeededOperation{IORING_OP_MSG_RING, "MSG_RING"},
-    NeededOperation{IORING_OP_ASYNC_CANCEL, "ASYNC_CANCEL"},
-    NeededOperation{IORING_OP_POLL_ADD, "POLL_ADD"},
-    NeededOperation{IORING_OP_ACCEPT, "ACCEPT"},
-    NeededOperation{IORING_OP_CONNECT, "CONNECT"},
-    NeededOperation{IORING_OP_RECV, "RECV"},
-    NeededOperation{IORING_OP_SEND, "SEND"},
-    NeededOperation{IORING_OP_SHUTDOWN, "SHUTDOWN"},
+    Needed{IORING_OP_ASYNC_CANCEL, "ASYNC_CANCEL"},
+    Needed{IORING_OP_POLL_ADD, "POLL_ADD"},
+    Needed{IORING_OP_ACCEPT, "ACCEPT"},
+    Needed{IORING_OP_CONNECT, "CONNECT"},
+    Needed{IORING_OP_RECV, "RECV"},
+    Needed{IORING_OP_SEND, "SEND"},
 };
 
 std::string kernel_release() {
@@ -91,25 +96,86 @@ Error set_up_error(int error, const RingOptions& options) {
   }
 }
 
-Result<> check_features(io_uring& ring) {
-  if ((ring.features & kFeatures) != kFeatures) {
-    return tl::unexpected(too_old(
-        fmt::format("io_uring features (has {:#x}, needs {:#x})", ring.features, kFeatures)));
+/// Submits one operation on no descriptor. A kernel that knows it finds that there is none; another
+/// refuses the request before it looks.
+template <class Prepare>
+bool is_known(io_uring& ring, Prepare prepare) {
+  constexpr int kNoDescriptor = -1;
+  io_uring_sqe* const entry = io_uring_get_sqe(&ring);
+  if (entry == nullptr) return false;
+  prepare(*entry, kNoDescriptor);
+  io_uring_cqe* completion = nullptr;
+  if (io_uring_submit(&ring) != 1 || io_uring_peek_cqe(&ring, &completion) != 0) return false;
+  const int result = completion->res;
+  io_uring_cqe_seen(&ring, completion);
+  return result != -EINVAL && result != -EOPNOTSUPP;
+}
+
+Result<RingFeatures> try_features() {
+  io_uring ring;
+  if (const int error = io_uring_queue_init(1, &ring, 0); error < 0) {
+    return tl::unexpected(set_up_error(error, {.submission_entries = 1, .completion_entries = 2}));
   }
-  io_uring_probe* probe = io_uring_get_probe_ring(&ring);
-  if (probe == nullptr) return tl::unexpected(too_old("the io_uring probe"));
-  const char* missing = nullptr;
-  for (const NeededOperation& operation : kOperations) {
-    if (io_uring_opcode_supported(probe, operation.code) == 0) missing = operation.name;
-  }
-  io_uring_free_probe(probe);
-  if (missing == nullptr) return {};
-  return tl::unexpected(too_old(fmt::format("the io_uring operation {}", missing)));
+  RingFeatures found;
+  const auto look_for = [&](RingFeature feature, auto prepare) {
+    if (is_known(ring, prepare)) found.add(feature);
+  };
+  look_for(RingFeature::message,
+           [](io_uring_sqe& entry, int fd) { io_uring_prep_msg_ring(&entry, fd, 0, 0, 0); });
+  look_for(RingFeature::multishot_accept, [](io_uring_sqe& entry, int fd) {
+    io_uring_prep_multishot_accept(&entry, fd, nullptr, nullptr, 0);
+  });
+  look_for(RingFeature::multishot_receive, [](io_uring_sqe& entry, int fd) {
+    io_uring_prep_recv_multishot(&entry, fd, nullptr, 0, 0);
+    entry.flags |= IOSQE_BUFFER_SELECT;
+  });
+  io_uring_queue_exit(&ring);
+  return found;
 }
 
 }  // namespace
 
-Result<> set_up_ring(io_uring& ring, RingOptions options) {
+Result<KernelAnswer> ask_kernel(io_uring& ring) {
+  KernelAnswer answer;
+  answer.features = ring.features;
+  constexpr std::size_t kSize =
+      sizeof(io_uring_probe) + KernelAnswer::kOperations * sizeof(io_uring_probe_op);
+  const auto memory = std::make_unique<std::byte[]>(kSize);  // Zeroed, as the kernel wants it.
+  auto* const probe = new (memory.get()) io_uring_probe;
+  const int error = io_uring_register_probe(&ring, probe, KernelAnswer::kOperations);
+  if (error == -EPERM || error == -EACCES || error == -ENOSYS) return tl::unexpected(forbidden());
+  if (error < 0) return tl::unexpected(too_old("the io_uring probe"));
+  for (std::size_t i = 0; i < probe->ops_len; ++i) {
+    answer.operations[i] = (probe->ops[i].flags & IO_URING_OP_SUPPORTED) != 0;
+  }
+  return answer;
+}
+
+Result<> check_floor(const KernelAnswer& answer) {
+  for (const Needed& feature : kFeatures) {
+    if ((answer.features & feature.code) != 0) continue;
+    return tl::unexpected(too_old(fmt::format("the io_uring feature {}", feature.name)));
+  }
+  for (const Needed& operation : kOperations) {
+    if (answer.operations[operation.code]) continue;
+    return tl::unexpected(too_old(fmt::format("the io_uring operation {}", operation.name)));
+  }
+  return {};
+}
+
+Result<RingFeatures> probe_features() {
+  // A kernel doesn't change; of threads that probe at once, each finds the same.
+  static std::atomic<bool> known{false};
+  static std::atomic<RingFeatures> features{};
+  if (known.load(std::memory_order_acquire)) return features.load(std::memory_order_relaxed);
+  const Result<RingFeatures> found = try_features();
+  if (!found) return found;
+  features.store(*found, std::memory_order_relaxed);
+  known.store(true, std::memory_order_release);
+  return found;
+}
+
+Result<RingFeatures> set_up_ring(io_uring& ring, RingOptions options) {
   if (options.submission_entries < 1 || options.submission_entries > 32768) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("submission_entries is {}", options.submission_entries),
@@ -128,11 +194,13 @@ Result<> set_up_ring(io_uring& ring, RingOptions options) {
       error < 0) {
     return tl::unexpected(set_up_error(error, options));
   }
-  if (Result<> checked = check_features(ring); !checked) {
+  const Result<RingFeatures> features =
+      ask_kernel(ring).and_then(check_floor).and_then([] { return probe_features(); });
+  if (!features) {
     io_uring_queue_exit(&ring);
-    return checked;
+    return features;
   }
-  return {};
+  return features->without(options.masked);
 }
 
 }  // namespace pinion::detail

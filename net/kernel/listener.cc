@@ -92,14 +92,18 @@ void KernelListener::hand_over() noexcept {
   std::exchange(accept_, nullptr)->finish(next_waiting().hand_out());
 }
 
-/// Arms the multishot accept, unless there is no room for what it would bring: then it waits for a
+/// Arms the accept, unless there is no room for what it would bring: then it waits for a
 /// client that somebody should make room for.
 void KernelListener::want_accept() noexcept {
   if (end_ || accept_operation_.in_flight() != 0 || waiting_count_ >= kMaxWaiting) return;
   if (paused_ || core_.full()) return watch();
   at_limit_ = client_waits_ = false;
   io_uring_sqe& entry = core_.ring().get_sqe(accept_operation_);
-  io_uring_prep_multishot_accept(&entry, fd_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (core_.ring().has(RingFeature::multishot_accept)) {
+    io_uring_prep_multishot_accept(&entry, fd_, nullptr, nullptr, SOCK_CLOEXEC);
+  } else {
+    io_uring_prep_accept(&entry, fd_, nullptr, nullptr, SOCK_CLOEXEC);
+  }
 }
 
 void KernelListener::watch() noexcept {

@@ -139,7 +139,7 @@ void KernelConnection::want_receive() noexcept {
   if (scarce && phase_ == Phase::open && read_ == nullptr) return;
   if (unread_.count() >= pool.share(core_.options().buffers_per_connection)) return;
   io_uring_sqe& entry = core_.ring().get_sqe(receive_operation_);
-  if (bulk_ == 0 && !scarce) {
+  if (bulk_ == 0 && !scarce && core_.ring().has(RingFeature::multishot_receive)) {
     io_uring_prep_recv_multishot(&entry, fd_, nullptr, 0, 0);
   } else {
     io_uring_prep_recv(&entry, fd_, nullptr, pool.size(), 0);

@@ -67,7 +67,7 @@ TEST(Ring, DeliversOneCompletionPerOperation) {
 }
 
 // L13: more operations at once than the submission queue holds.
-TEST(Ring, MoreOperationsThanTheQueueHoldsAreSubmittedOnTheWay) {
+TEST(Ring, L13_MoreOperationsThanTheQueueHoldsAreSubmittedOnTheWay) {
   const auto ring = make_ring({.submission_entries = 4, .completion_entries = 8});
   ASSERT_TRUE(ring->enable());
   Counting counting;
@@ -242,6 +242,25 @@ TEST(Ring, QuiesceOfOneThatIsNotEnabledEndsWhatIsQueued) {
   close(fd);
 }
 
+// Whether or not it submits something, and on kernels that report the end of the time and on those
+// that report the submissions.
+TEST(Ring, ASleepWhoseTimeIsUpIsNoCompletion) {
+  const auto ring = make_ring();
+  ASSERT_TRUE(ring->enable());
+  EXPECT_EQ(ring->sleep(1ms), RingWake::timeout);
+  Counting counting;
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  io_uring_prep_poll_add(&ring->get_sqe(counting), fd, POLLIN);
+  EXPECT_EQ(ring->sleep(1ms), RingWake::timeout);
+  EXPECT_EQ(ring->poll(64), 0U);
+  EXPECT_EQ(ring->stats().completions, 0U);
+  const std::uint64_t one = 1;
+  ASSERT_EQ(write(fd, &one, sizeof(one)), ssize_t{sizeof(one)});
+  EXPECT_EQ(ring->sleep(10s), RingWake::completion);
+  EXPECT_EQ(ring->poll(64), 1U);
+  close(fd);
+}
+
 TEST(Ring, OnePollHandlesAllThatIsThere) {
   const auto ring = make_ring();
   ASSERT_TRUE(ring->enable());
@@ -311,20 +330,41 @@ TEST(RingDeathTest, FlushGivesUpWhereTheKernelHasNoMemory) {
   EXPECT_EXIT(_exit(flush_where_the_kernel_has_no_memory()), ::testing::ExitedWithCode(0), "");
 }
 
-int create_under_filter(int error) {
-  if (const int failed = refuse_system_call(__NR_io_uring_setup, error); failed != 0) return failed;
+int create_under_filter(unsigned number, int error) {
+  if (const int failed = refuse_system_call(number, error); failed != 0) return failed;
   const auto ring = Ring::create({});
   if (ring) return 4;
   std::fputs((to_string(ring.error()) + "\n").c_str(), stderr);
   return 0;
 }
 
-TEST(RingDeathTest, WhereSeccompBlocksItTheErrorSaysHowToAllowIt) {
+struct Refusal {
+  unsigned number;
+  int error;
+  const char* text;
+};
+
+TEST(RingDeathTest, WhatIsInTheWayIsNamedWithItsRemedy) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(_exit(create_under_filter(EPERM)), ::testing::ExitedWithCode(0),
-              "error: io_uring is blocked.*seccomp.*\n.*fix: .*io_uring_setup");
-  EXPECT_EXIT(_exit(create_under_filter(ENOSYS)), ::testing::ExitedWithCode(0),
-              "error: this kernel .* lacks io_uring\n.*fix: run Linux 6.1 or newer");
+  const char* const blocked = "error: io_uring is blocked.*seccomp.*\n.*fix: .*io_uring_setup";
+  const Refusal refusals[] = {
+      {__NR_io_uring_setup, EPERM, blocked},
+      {__NR_io_uring_register, EPERM, blocked},
+      {__NR_io_uring_setup, ENOSYS,
+       "error: this kernel .* lacks io_uring\n.*fix: run Linux 6.1 or newer"},
+      {__NR_io_uring_setup, EINVAL,
+       "error: this kernel .* lacks io_uring with DEFER_TASKRUN\n.*fix: run Linux 6.1 or newer"},
+      {__NR_io_uring_register, EINVAL,
+       "error: this kernel .* lacks the io_uring probe\n.*fix: run Linux 6.1 or newer"},
+      {__NR_io_uring_setup, ENOMEM,
+       "error: no memory for an io_uring with 512 . 4096 entries.*\n.*fix: more memory"},
+      {__NR_io_uring_setup, EMFILE,
+       "error: no descriptor left for an io_uring.*\n.*fix: ulimit -n 65536"},
+  };
+  for (const Refusal& refusal : refusals) {
+    EXPECT_EXIT(_exit(create_under_filter(refusal.number, refusal.error)),
+                ::testing::ExitedWithCode(0), refusal.text);
+  }
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include <pinion/eventloop/loop.h>
@@ -68,6 +69,60 @@ TEST_F(Turn, L2_WhatIsArmedAfterLongWorkInOneResumptionIsNotEarly) {
   pass(1s);
   ASSERT_TRUE(second.fired_at);
   EXPECT_GE(*second.fired_at, kStart + 400ms);
+}
+
+/// Who was called, in which order.
+struct Diary {
+  explicit Diary(Loop& loop) : message(*this), completion(*this), poller(*this), timer(*this) {
+    loop.add_poller(poller);
+  }
+
+  struct Posted : Message {
+    explicit Posted(Diary& owner) : Message(&on_message), diary(owner) {}
+    static void on_message(Message& self) noexcept { static_cast<Posted&>(self).diary.text += 'm'; }
+    Diary& diary;
+  } message;
+  struct Completed : Completion {
+    explicit Completed(Diary& owner) : Completion(&on_done), diary(owner) {}
+    static void on_done(Completion& self, std::int32_t, std::uint32_t) noexcept {
+      static_cast<Completed&>(self).diary.text += 'c';
+    }
+    Diary& diary;
+  } completion;
+  struct Polled : Poller {
+    explicit Polled(Diary& owner) : diary(owner) {}
+    std::size_t poll(Instant, std::size_t) override {
+      diary.text += 'p';
+      return 1;
+    }
+    Diary& diary;
+  } poller;
+  struct Timed : TimerEntry {
+    explicit Timed(Diary& owner) : TimerEntry(&on_timer), diary(owner) {}
+    static void on_timer(TimerEntry& self) { static_cast<Timed&>(self).diary.text += 't'; }
+    Diary& diary;
+  } timer;
+
+  std::string text;
+};
+
+TEST_F(Turn, MessagesCompletionsPollersAndTasksComeBeforeTimers) {
+  const Result<> adopted = loop->adopt_thread();
+  ASSERT_TRUE(adopted);
+  Diary diary(*loop);
+  const auto task = [](std::string& text) -> Task<> {
+    text += 'r';
+    co_return;
+  };
+  loop->arm_after(diary.timer, 1ms);
+  loop->spawn(task(diary.text));
+  io_uring_prep_nop(&loop->ring().get_sqe(diary.completion));
+  loop->ring().submit();
+  loop->post(diary.message);
+  time.advance(2ms);
+  loop->turn();
+  EXPECT_EQ(diary.text, "mcprt");
+  loop->remove_poller(diary.poller);
 }
 
 // L10: times beyond the wheel, stalls of hours, a clock that steps back.

@@ -105,6 +105,29 @@ TEST_P(Wakes, L20_NoMessageToALoopThatParksAtRandomMomentsIsLost) {
   EXPECT_TRUE(GetParam() != IdlePolicy::spin || stats.doorbells == 0) << stats.doorbells;
 }
 
+// A kernel without messages between rings: every doorbell is the eventfd.
+TEST(WakesByEventfd, L20_WithoutMessagesBetweenRingsNoWakeUpIsLost) {
+  const std::uint64_t count = test::scaled(20'000);
+  MonotonicTime time;
+  LoopOptions options = with_policy(IdlePolicy::park);
+  options.ring.masked = {RingFeature::message};
+  const auto loop = test::make_loop(time, options);
+  std::uint64_t received = 0;
+  auto messages = make_messages(received);
+  std::thread sender([&] {
+    Random random(test::seed());
+    const auto own = test::make_loop(time, options);
+    const Result<> adopted = own->adopt_thread();
+    ASSERT_TRUE(adopted);
+    send(*loop, messages, count, random);
+    EXPECT_EQ(own->ring().stats().submitted, 0U);
+  });
+  const Delay bound = std::chrono::seconds{test::scaled(60)};
+  EXPECT_TRUE(loop->run_until([&] { return received == count; }, bound));
+  sender.join();
+  EXPECT_GT(loop->stats().doorbells, 0U);
+}
+
 // L8: another thread arms an earlier timer in a parked loop.
 TEST_P(Wakes, L8_AnotherThreadArmsAnEarlierTimerInAParkedLoop) {
   struct Arming : Message {

@@ -63,12 +63,66 @@ std::uint64_t bytes_through(KernelWorld& world, std::size_t connections, std::si
   return received;
 }
 
+/// A kernel as it is, and kernels that lack what the transport can do without.
+struct Kernel {
+  const char* name;
+  RingFeatures masked;
+  friend void PrintTo(const Kernel& kernel, std::ostream* out) { *out << kernel.name; }
+};
+
+class EveryKernel : public testing::TestWithParam<Kernel> {
+ protected:
+  static LoopOptions loop_options() {
+    LoopOptions options;
+    options.ring.masked = GetParam().masked;
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    KernelLimits, EveryKernel,
+    testing::Values(Kernel{"Whole", {}}, Kernel{"SingleAccepts", {RingFeature::multishot_accept}},
+                    Kernel{"SingleReceives", {RingFeature::multishot_receive}}),
+    [](const auto& kernel) { return std::string(kernel.param.name); });
+
+TEST_P(EveryKernel, ArmsAnewOnlyWhatTheKernelEnds) {
+  constexpr std::size_t kTimes = 20;
+  KernelWorld world({}, loop_options());
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  const auto submissions = [&world](auto step) {
+    const std::uint64_t before = world.loop().ring().stats().submitted;
+    for (std::size_t i = 0; i < kTimes; ++i) {
+      TaskHandle task = world.loop().spawn(step());
+      EXPECT_TRUE(world.loop().run_until([&task] { return task.done(); }, 10s));
+    }
+    return world.loop().ring().stats().submitted - before;
+  };
+  std::vector<Stream> servers;
+  std::vector<PlainSocket> clients;
+  const std::uint64_t for_accepts = submissions([&]() -> Task<> {
+    clients.push_back(PlainSocket::connect_to(listener->local().port));
+    auto accepted = co_await listener->accept();
+    CO_ASSERT_TRUE(accepted);
+    servers.push_back(std::move(*accepted));
+  });
+  const std::uint64_t for_receives = submissions([&]() -> Task<> {
+    EXPECT_TRUE(clients.front().send("x"));
+    const auto read = co_await servers.front().read(5s);
+    EXPECT_EQ(outcome(read), "ok");
+  });
+  const Ring& ring = world.loop().ring();
+  // The doorbell is armed now and then.
+  EXPECT_EQ(for_accepts < kTimes / 2, ring.has(RingFeature::multishot_accept)) << for_accepts;
+  EXPECT_EQ(for_receives < kTimes / 2, ring.has(RingFeature::multishot_receive)) << for_receives;
+}
+
 // L15: 8 receive buffers and 1000 senders: no stall, no spin, every byte.
-TEST(KernelLimits, L15EightBuffersAndManySenders) {
+TEST_P(EveryKernel, L15EightBuffersAndManySenders) {
   KernelOptions options;
   options.buffer_count = 8;
   options.buffer_size = 64;
-  KernelWorld world(options);
+  KernelWorld world(options, loop_options());
   const std::uint64_t connections = 1000;
   const std::uint64_t messages = 20;
   EXPECT_EQ(bytes_through(world, connections, messages), connections * messages * 10);
@@ -79,17 +133,17 @@ TEST(KernelLimits, L15EightBuffersAndManySenders) {
   EXPECT_LT(stats.receive_starved, 3 * connections * messages);
 }
 
-TEST(KernelLimits, OneBufferIsEnough) {
+TEST_P(EveryKernel, OneBufferIsEnough) {
   KernelOptions options;
   options.buffer_count = 1;
   options.buffer_size = 64;
-  KernelWorld world(options);
+  KernelWorld world(options, loop_options());
   EXPECT_EQ(bytes_through(world, 50, 50), 50U * 50 * 10);
 }
 
 // L16: a completion queue of 16 entries and 1000 connections: no completion is lost.
-TEST(KernelLimits, L16SixteenCompletionsAndManyConnections) {
-  LoopOptions loop;
+TEST_P(EveryKernel, L16SixteenCompletionsAndManyConnections) {
+  LoopOptions loop = loop_options();
   loop.ring.submission_entries = 8;
   loop.ring.completion_entries = 16;
   KernelWorld world({}, loop);
@@ -159,8 +213,9 @@ TEST(KernelLimits, StalledWritersOfSmallMessagesDontPinTheBuffers) {
   EXPECT_GT(world.transport().stats().receive_copied, 0U);
 }
 
-TEST(KernelLimits, AcceptingPausesAtMaxConnections) {
+TEST_P(EveryKernel, AcceptingPausesAtMaxConnections) {
   EchoOptions options;
+  options.loop = loop_options();
   options.kernel.max_connections = 10;
   EchoThread server(options);
   std::vector<PlainSocket> clients;
@@ -265,8 +320,8 @@ struct Counting {
 
 // Some kernels end a multishot accept as cancelled when the completion queue is full. Nobody but
 // the listener can know that it must be armed again: its task waits already.
-TEST(KernelLimits, AnAcceptThatOthersCancelledGoesOn) {
-  KernelWorld world;
+TEST_P(EveryKernel, AnAcceptThatOthersCancelledGoesOn) {
+  KernelWorld world({}, loop_options());
   Counting clients(world);
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 5; ++i) world.loop().turn();
@@ -313,8 +368,9 @@ TEST(KernelLimits, OneCloseGivesUpItsPlaceForEachClientThatNeedsOne) {
 }
 
 /// The server of L18, in a process of its own: it has 80 descriptors and talks through two pipes.
-[[noreturn]] void serve_with_few_descriptors(int out, int in) {
+[[noreturn]] void serve_with_few_descriptors(int out, int in, const LoopOptions& loop) {
   EchoOptions options;
+  options.loop = loop;
   const rlimit few{80, 80};
   setrlimit(RLIMIT_NOFILE, &few);
   for (int i = 0; i < 25; ++i) EXPECT_GE(dup(in), 0);  // more than what is left for others
@@ -333,14 +389,14 @@ TEST(KernelLimits, OneCloseGivesUpItsPlaceForEachClientThatNeedsOne) {
 /// That server, seen from here.
 class FewDescriptors {
  public:
-  FewDescriptors() {
+  explicit FewDescriptors(const LoopOptions& loop) {
     EXPECT_EQ(pipe(to_child_), 0);
     EXPECT_EQ(pipe(from_child_), 0);
     child_ = fork();
     if (child_ == 0) {
       close(to_child_[1]);
       close(from_child_[0]);
-      serve_with_few_descriptors(from_child_[1], to_child_[0]);
+      serve_with_few_descriptors(from_child_[1], to_child_[0], loop);
     }
     EXPECT_EQ(read(from_child_[0], &port_, sizeof port_), ssize_t{sizeof port_});
   }
@@ -391,8 +447,8 @@ std::size_t collect_answers(std::vector<PlainSocket>& clients, std::vector<bool>
 
 // L18: 80 descriptors and 200 clients: little CPU, the old ones are served, new ones accepted
 // later.
-TEST(KernelLimits, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
-  const FewDescriptors server;
+TEST_P(EveryKernel, L18WithoutDescriptorsItServesWhatItHasAndDoesntSpin) {
+  const FewDescriptors server(loop_options());
   std::vector<PlainSocket> clients;
   for (int i = 0; i < 200; ++i) {
     clients.push_back(PlainSocket::connect_to(server.port()));

@@ -10,15 +10,26 @@ KernelWorld::KernelWorld(const KernelOptions& options, const LoopOptions& loop_o
 
 KernelWorld::~KernelWorld() = default;
 
+namespace {
+
+/// As on a kernel that lacks these.
+template <RingFeature... kMasked>
+std::unique_ptr<StreamWorld> world_without() {
+  KernelOptions options;
+  options.buffer_count = 256;
+  options.buffer_size = 2048;
+  LoopOptions loop;
+  loop.ring.submission_entries = 32;
+  loop.ring.masked = {kMasked...};
+  return std::make_unique<KernelWorld>(options, loop);
+}
+
+}  // namespace
+
 std::vector<StreamWorldKind> stream_worlds() {
-  return {{"kernel", [] {
-             KernelOptions options;
-             options.buffer_count = 256;
-             options.buffer_size = 2048;
-             LoopOptions loop;
-             loop.ring.submission_entries = 32;
-             return std::unique_ptr<StreamWorld>(std::make_unique<KernelWorld>(options, loop));
-           }}};
+  return {{"kernel", &world_without<>},
+          {"kernel_with_single_accepts", &world_without<RingFeature::multishot_accept>, 10},
+          {"kernel_with_single_receives", &world_without<RingFeature::multishot_receive>, 10}};
 }
 
 }  // namespace pinion::test

@@ -97,7 +97,7 @@ TEST_P(StreamSuite, ACancelledTaskGetsCancelledFromEveryWait) {
 // L11: a read times out or is cancelled and its coroutine is destroyed at once, 100,000 times.
 TEST_P(StreamSuite, L11TimedOutAndCancelledReadsAreDestroyedAtOnce) {
   constexpr std::uint64_t kPairs = 100;
-  const std::uint64_t rounds = scaled(1'000);
+  const std::uint64_t times = rounds(1'000);
   const auto read_once = [](Stream& stream, Delay timeout) -> Task<> {
     const auto read = co_await stream.read(timeout);
     EXPECT_TRUE(read || read.error() == StreamError::read_timeout ||
@@ -105,7 +105,7 @@ TEST_P(StreamSuite, L11TimedOutAndCancelledReadsAreDestroyedAtOnce) {
   };
   const auto read_often = [&, this](StreamPair pair, std::uint64_t number) -> Task<> {
     Random random(seed() + number);
-    for (std::uint64_t round = 0; round < rounds; ++round) {
+    for (std::uint64_t round = 0; round < times; ++round) {
       TaskHandle reader = loop().spawn(read_once(pair.server, random.chance(0.5) ? 1us : 1h));
       if (random.chance(0.5)) co_await yield();
       if (random.chance(0.2)) (void)co_await pair.client.write(bytes_of("x"), 5s);
@@ -130,7 +130,7 @@ TEST_P(StreamSuite, L11TimedOutAndCancelledReadsAreDestroyedAtOnce) {
 
 // L17: a connection destroys itself inside its own completion.
 TEST_P(StreamSuite, L17AStreamIsDestroyedWhileItsReadIsPending) {
-  const std::uint64_t rounds = scaled(10'000);
+  const std::uint64_t times = rounds(10'000);
   const auto hold = [](Stream stream, bool touch) -> Task<> {
     if (touch) (void)co_await stream.read(0s);
     (void)co_await stream.read(1h);
@@ -138,7 +138,7 @@ TEST_P(StreamSuite, L17AStreamIsDestroyedWhileItsReadIsPending) {
   run(
       [&, this]() -> Task<> {
         Random random(seed());
-        for (std::uint64_t round = 0; round < rounds; ++round) {
+        for (std::uint64_t round = 0; round < times; ++round) {
           StreamPair pair = co_await connected();
           CO_ASSERT_TRUE(pair.server);
           TaskHandle server = loop().spawn(hold(std::move(pair.server), random.chance(0.5)));
@@ -159,12 +159,12 @@ TEST_P(StreamSuite, L17AStreamIsDestroyedWhileItsReadIsPending) {
 // L12: 100,000 races of data against timeout lose no byte, and each read has one outcome.
 TEST_P(StreamSuite, L12RacesOfDataAgainstTimeoutHaveOneOutcome) {
   constexpr std::uint64_t kPairs = 50;
-  const std::uint64_t rounds = scaled(2'000);
+  const std::uint64_t times = rounds(2'000);
   std::uint64_t received = 0;
   std::uint64_t timeouts = 0;
   const auto send = [&](Stream stream, std::uint64_t number) -> Task<> {
     Random random(seed() + number);
-    for (std::uint64_t i = 0; i < rounds; ++i) {
+    for (std::uint64_t i = 0; i < times; ++i) {
       co_await sleep_for(std::chrono::microseconds(random.between(0, 2000)));
       if (!co_await stream.write(bytes_of("1234567"), 5s)) break;
     }
@@ -195,7 +195,7 @@ TEST_P(StreamSuite, L12RacesOfDataAgainstTimeoutHaveOneOutcome) {
         }
       },
       240s);
-  EXPECT_EQ(received, kPairs * rounds * 7);
+  EXPECT_EQ(received, kPairs * times * 7);
   EXPECT_EQ(transport().stats().read_timeouts, timeouts);
 }
 

@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <pinion/eventloop/loop.h>
 #include <pinion/net/transport.h>
+#include <pinion/test/seed.h>
 
 /// What the stream suite needs, whichever transport it runs over: a loop, a transport on it, and an
 /// endpoint of it to listen on. A second transport joins the suite with one more StreamWorldKind.
@@ -39,6 +40,7 @@ class StreamWorld {
 struct StreamWorldKind {
   const char* name;
   std::unique_ptr<StreamWorld> (*make)();
+  std::uint64_t divisor = 1;  ///< Of the rounds that the random cases take.
 
   friend void PrintTo(const StreamWorldKind& kind, std::ostream* out) { *out << kind.name; }
 };
@@ -69,6 +71,9 @@ class StreamSuite : public testing::TestWithParam<StreamWorldKind> {
   Endpoint endpoint() const { return listener_.local(); }
   Listener& listener() { return listener_; }
   StreamWorld& world() { return *world_; }
+  [[nodiscard]] static std::uint64_t rounds(std::uint64_t base) {
+    return scaled(base) / GetParam().divisor;
+  }
 
   /// Runs the coroutine that `body()` makes, and fails when it isn't done in time.
   template <class Body>

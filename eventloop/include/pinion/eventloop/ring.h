@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <pinion/eventloop/ring_features.h>
 #include <pinion/eventloop/running.h>
 #include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
@@ -56,6 +57,7 @@ class Completion {
 struct RingOptions {
   unsigned submission_entries = 512;   ///< 1 to 32768, rounded up to a power of two.
   unsigned completion_entries = 4096;  ///< At least that many, at most 65536, rounded up likewise.
+  RingFeatures masked = {};            ///< Not used although the kernel has it; for tests.
 };
 
 struct RingStats {
@@ -83,6 +85,9 @@ class Ring {
   /// Makes the calling thread the ring's thread. Once.
   [[nodiscard]] PINION_EXPORT Result<> enable();
   [[nodiscard]] bool enabled() const noexcept { return enabled_; }
+
+  /// Whether the kernel has it.
+  [[nodiscard]] bool has(RingFeature feature) const noexcept { return features_.has(feature); }
 
   /// The next submission entry, zeroed, with its user data set: fill it with io_uring_prep_…()
   /// before the next call, and don't set IOSQE_CQE_SKIP_SUCCESS. Never fails: what is queued is
@@ -118,7 +123,7 @@ class Ring {
   [[nodiscard]] PINION_EXPORT RingWake sleep(Delay timeout);
 
   /// Wakes the loop that sleeps in the ring with the descriptor `ring_fd`, at once; false when the
-  /// kernel refused.
+  /// kernel refused or can't.
   [[nodiscard]] PINION_EXPORT bool ring_doorbell(int ring_fd);
 
   /// Cancels whatever is in flight and handles completions until there is none or `bound` of real
@@ -155,7 +160,7 @@ class Ring {
   /// Completions below it belong to nobody. Every Completion lies at a higher address.
   static constexpr std::uint64_t kReservedData = 16;
 
-  explicit Ring(std::unique_ptr<io_uring> ring);
+  Ring(std::unique_ptr<io_uring> ring, RingFeatures features);
 
   io_uring_sqe& next_sqe();
   unsigned flush_queue() noexcept;
@@ -167,6 +172,7 @@ class Ring {
   void fetch();
 
   std::unique_ptr<io_uring> ring_;
+  RingFeatures features_;
   bool enabled_ = false;
   bool quiescing_ = false;
   Running nowhere_;
