@@ -243,10 +243,13 @@ LoadFigures EchoLoad::measure(std::size_t size, const LoadWindow& window,
   };
   const Clock::time_point begin = Clock::now();
   run_until(begin + window.warm_up);
-  // Every connection has been served before the window opens, however many there are.
-  while (error_.empty() && replies_ < clients_.size() && closed_loop_) {
+  // However slow it is, the server has served every connection and used all its buffers once.
+  const std::uint64_t enough = closed_loop_ ? std::max(clients_.size(), window.warm_up_replies) : 0;
+  std::uint64_t seen = 0;
+  for (Clock::time_point heard = Clock::now(); error_.empty() && replies_ < enough;) {
     run_until(Clock::now() + std::chrono::milliseconds{1});
-    if (Clock::now() > begin + kPatience) fail("the server doesn't answer");
+    if (replies_ != std::exchange(seen, replies_)) heard = Clock::now();
+    if (Clock::now() > heard + kPatience) fail("the server doesn't answer");
   }
   const std::uint64_t replies_before = replies_;
   keeps_latencies_ = mean_gap_ns_ > 0;

@@ -32,6 +32,7 @@ using CpuClock = std::function<std::int64_t()>;
 
 struct LoadWindow {
   std::chrono::nanoseconds warm_up = std::chrono::milliseconds{100};
+  std::size_t warm_up_replies = 0;  ///< of a closed loop, at least that many
   std::chrono::nanoseconds length = std::chrono::milliseconds{400};
 };
 

@@ -48,6 +48,10 @@ std::vector<EchoSubject> closed_subjects() {
   add_both(subjects, "pinion");
   add_both(subjects, "raw_uring");
   add_both(subjects, "raw_epoll");
+  add_both(subjects, "libuv", "libuv1-dev");
+  add_both(subjects, "libevent", "libevent-dev");
+  add_both(subjects, "asio_epoll", "libasio-dev");
+  add_both(subjects, "asio_uring", "libasio-dev");
   return subjects;
 }
 

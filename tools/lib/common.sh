@@ -24,7 +24,7 @@ declare -A packages=(
   [test]='binutils clang-format-19 cmake codespell git iproute2 shellcheck'
   [clang]='clang-19 libclang-rt-19-dev'
   [tidy]='clang-19 clang-format-19 clang-tidy-19 codespell git shellcheck'
-  [bench]='libboost-dev libdpdk-dev libuv1-dev'
+  [bench]='libasio-dev libboost-dev libdpdk-dev libevent-dev libuv1-dev'
   [gate]='valgrind'
 )
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <memory>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -98,6 +98,7 @@ class Server {
       void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
       require(memory != MAP_FAILED, "mmap");
+      std::memset(memory, 0, size);  // a hypervisor may see pages when they are touched, not before
       return memory;
     };
     buffers_ = static_cast<io_uring_buf_ring*>(map(kBuffers * sizeof(io_uring_buf)));
