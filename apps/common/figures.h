@@ -89,6 +89,7 @@ class FiguresDesk {
     Seat() : Message(&on_question) {}
     static void on_question(Message& message) noexcept {
       auto& seat = static_cast<Seat&>(message);
+      if (seat.state != State::asked) return;  // It has left meanwhile, with its last figures.
       seat.fill(seat.answer);
       seat.state = State::present;
     }

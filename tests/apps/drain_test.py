@@ -1,5 +1,6 @@
 """What SIGTERM and SIGINT do to a pinion-echo under load."""
 
+import os
 import signal
 import socket
 import threading
@@ -141,6 +142,17 @@ class Drain(support.TestCase):
             server.wait()
             self.assertLess(server.seconds_to_end, 20)
             stuck.close()
+
+    def test_statistics_of_an_lcore_that_ended_before_another(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("one CPU only")
+        # The connection keeps its lcore for the 2 s that a close waits; the other has none.
+        with support.Server("--lcores", "2", "--stats", "1") as server, server.connect() as last:
+            last.sendall(b"in")
+            self.assertEqual(support.receive_exactly(last, 2), b"in")
+            server.signal()
+            self.assertEqual(server.wait(), 0)
+            self.assertRegex(server.output, r"(?m)^connections +1 accepted")
 
     def test_a_signal_right_after_the_first_line(self):
         for _ in range(5):
