@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "echo_cases.h"
+#include "echo_idle.h"
 #include "echo_load.h"
 #include "echo_subjects.h"
 #include "echo_targets.h"
@@ -50,7 +52,8 @@ class EchoBench {
       }
       if (wants(one)) together.push_back(one);
     }
-    return run_closed(closed, together) && run_open(chosen(open_subjects()));
+    return run_closed(closed, together) && run_open(chosen(open_subjects())) &&
+           run_idle(chosen(idle_subjects()));
   }
 
   [[nodiscard]] const Report& report() const { return report_; }
@@ -73,6 +76,12 @@ class EchoBench {
     if (!selects(options_.cases, one.name)) return false;
     if (options_.sizes.empty()) return !options_.quick || one.connections <= 64;
     return std::ranges::find(options_.sizes, one.connections) != options_.sizes.end();
+  }
+
+  /// Of a case whose number of connections is its own.
+  [[nodiscard]] bool wants(const std::string& case_name) const {
+    if (!selects(options_.cases, case_name)) return false;
+    return options_.sizes.empty() || !options_.cases.empty();
   }
 
   [[nodiscard]] int rounds() const {
@@ -122,8 +131,7 @@ class EchoBench {
   }
 
   bool run_open(const std::vector<EchoSubject>& subjects) {
-    if (!selects(options_.cases, kOpenCase)) return true;
-    if (!options_.sizes.empty() && options_.cases.empty()) return true;
+    if (!wants(kOpenCase)) return true;
     return alternate(
         subjects, kOpenConnections, fmt::format("open loop, {:.0f}/s,", kOpenRate),
         [&](const EchoSubject& subject, const EchoServer& server, EchoLoad& load, int round) {
@@ -135,6 +143,36 @@ class EchoBench {
           add(kOpenCase, kOpenConnections, subject, figures);
           return std::string();
         });
+  }
+
+  bool run_idle(const std::vector<EchoSubject>& subjects) {
+    if (!wants(kIdleCase) || subjects.empty()) return true;
+    const int samples = options_.quick ? 2 : options_.extra("idle-samples");
+    const IdleFigures figures =
+        measure_first_after_idle(subjects, server_cpu_, static_cast<std::size_t>(samples),
+                                 [this](const std::string& line) { progress(line, ""); });
+    progress("", "");
+    if (!figures.error.empty()) {
+      fmt::print(stderr, "error: {}: {}\n", kIdleCase, figures.error);
+      return false;
+    }
+    for (std::size_t i = 0; i < subjects.size(); ++i)
+      add_idle(subjects[i], figures.latencies_ns[i]);
+    return true;
+  }
+
+  /// A percentile is of all samples together.
+  void add_idle(const EchoSubject& subject, const std::vector<double>& latencies_ns) {
+    const auto figure = [&](const char* metric, double share) {
+      if (!selects(options_.metrics, metric)) return;
+      report_.set_summary({kIdleCase, kIdleConnections, metric, subject.name}, "us",
+                          {.median = percentile(latencies_ns, share) / 1e3,
+                           .min = latencies_ns.front() / 1e3,
+                           .max = latencies_ns.back() / 1e3,
+                           .runs = static_cast<int>(latencies_ns.size())});
+    };
+    figure("latency_p50", 0.50);
+    figure("latency_p99", 0.99);
   }
 
   void add(const std::string& case_name, std::size_t n, const EchoSubject& subject,
@@ -151,7 +189,7 @@ class EchoBench {
     sample("latency_p99", "us", percentile(figures.latencies_ns, 0.99) / 1e3);
   }
 
-  /// One line on a terminal, overwritten; elsewhere a line for each round.
+  /// One line on a terminal, overwritten; elsewhere a line each.
   void progress(const std::string& round, const std::string& subject) {
     static const bool terminal = isatty(STDERR_FILENO) == 1;
     if (terminal) {
@@ -232,13 +270,15 @@ Choices choices() {
   std::vector<std::string> cases;
   for (const ClosedCase& one : closed_cases()) cases.push_back(one.name);
   cases.push_back(kOpenCase);
+  cases.push_back(kIdleCase);
   return {.program = "bench_echo",
           .cases = cases,
           .metrics = {"cpu_per_request", "requests_per_second", "latency_p50", "latency_p99"},
           .subjects = echo_subject_names(),
           .sizes = "connections of the closed loop",
           .extras = {{"window-ms", 400, 10, 60'000, "how long each measurement lasts"},
-                     {"warm-up-ms", 100, 0, 60'000, "and what goes before it"}}};
+                     {"warm-up-ms", 100, 0, 60'000, "and what goes before it"},
+                     {"idle-samples", 100, 2, 100'000, "requests after a second of idle"}}};
 }
 
 }  // namespace

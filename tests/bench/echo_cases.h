@@ -29,4 +29,8 @@ inline constexpr std::size_t kOpenConnections = 64;
 inline constexpr std::size_t kOpenSize = 64;
 inline constexpr double kOpenRate = 40'000;
 
+/// One request on one connection after a second in which the server had nothing to do.
+inline const std::string kIdleCase = "first_after_idle";
+inline constexpr std::size_t kIdleConnections = 1;
+
 }  // namespace pinion::bench

@@ -32,7 +32,7 @@ using CpuClock = std::function<std::int64_t()>;
 
 struct LoadWindow {
   std::chrono::nanoseconds warm_up = std::chrono::milliseconds{100};
-  std::size_t warm_up_replies = 0;  ///< of a closed loop, at least that many
+  std::size_t warm_up_replies = 0;  ///< at least that many, and one for each connection
   std::chrono::nanoseconds length = std::chrono::milliseconds{400};
 };
 
@@ -64,6 +64,9 @@ class EchoLoad {
   /// `rate` requests a second. The moments depend on the seed alone.
   LoadFigures run_open(std::size_t size, double rate, const LoadWindow& window, std::uint64_t seed,
                        const CpuClock& server_cpu);
+
+  /// One request on the first connection; its figures are this latency.
+  LoadFigures run_once(std::size_t size);
 
  private:
   using Clock = std::chrono::steady_clock;

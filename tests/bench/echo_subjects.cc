@@ -56,11 +56,20 @@ std::vector<EchoSubject> closed_subjects() {
 }
 
 std::vector<EchoSubject> open_subjects() {
-  return {
-      with_policy("pinion", "park", true),     with_policy("pinion", "adaptive", true),
-      with_policy("pinion", "spin", true),     with_policy("raw_uring", "park", false),
-      with_policy("raw_uring", "spin", false), with_policy("raw_epoll", "park", true),
-  };
+  std::vector<EchoSubject> subjects = {
+      with_policy("pinion", "park", true), with_policy("pinion", "adaptive", true),
+      with_policy("pinion", "spin", true), with_policy("raw_uring", "park", false),
+      with_policy("raw_uring", "spin", false)};
+  for (const EchoSubject& subject : closed_subjects()) {
+    const bool ours = subject.name.starts_with("pinion") || subject.name.starts_with("raw_uring");
+    if (subject.timers && !ours) subjects.push_back(subject);
+  }
+  return subjects;
+}
+
+std::vector<EchoSubject> idle_subjects() {
+  return {with_policy("pinion", "park", true), with_policy("pinion", "adaptive", true),
+          with_policy("raw_uring", "park", false)};
 }
 
 std::vector<std::string> echo_subject_names() {

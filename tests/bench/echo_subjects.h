@@ -22,9 +22,11 @@ struct EchoSubject {
   std::string package;  ///< what is missing when the program was not built
 };
 
-/// Those that sleep, for closed loops; those of the open loop.
+/// Those that sleep, for closed loops; those of the open loop; those that are asked after a second
+/// without work.
 std::vector<EchoSubject> closed_subjects();
 std::vector<EchoSubject> open_subjects();
+std::vector<EchoSubject> idle_subjects();
 
 std::vector<std::string> echo_subject_names();
 

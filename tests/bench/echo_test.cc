@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -9,12 +10,15 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <random>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "echo_cases.h"
 #include "echo_load.h"
+#include "echo_subjects.h"
 #include "echo_targets.h"
 
 /// Whether the load of the echo bench notices what a server does wrong, and whether the bench's
@@ -176,6 +180,68 @@ TEST(EchoLoadTest, PercentileIsTheFigureBelowWhichTheShareLies) {
   EXPECT_EQ(percentile({7}, 0.99), 7);
   EXPECT_EQ(percentile({}, 0.5), 0);
 }
+
+/// Every server that the bench knows, by name.
+class EchoServerTest : public testing::TestWithParam<EchoSubject> {
+ protected:
+  void SetUp() override {
+    if (!was_built(GetParam())) GTEST_SKIP() << "no " << GetParam().package;
+    server = std::make_unique<EchoServer>(GetParam(), sched_getcpu());
+    ASSERT_EQ(server->error(), "");
+  }
+
+  std::unique_ptr<EchoServer> server;
+};
+
+TEST_P(EchoServerTest, EchoesEveryByteAndIsSeenToWork) {
+  EchoLoad load;
+  ASSERT_EQ(load.connect(server->port(), 20), "");
+  for (const std::size_t size : {64U, 1'024U, 4'096U}) {
+    const LoadFigures figures = load.run_closed(size, kShort, [this] { return server->cpu_ns(); });
+    EXPECT_EQ(figures.error, "") << size;
+    EXPECT_GT(figures.server_cpu_ns, 0) << size;
+  }
+}
+
+/// The client reads nothing before it has sent what no socket buffer holds.
+TEST_P(EchoServerTest, WaitsForASlowReader) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(server->port());
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  std::vector<char> sent(24 << 20);
+  std::mt19937 random(7);
+  std::ranges::generate(sent, [&] { return static_cast<char>(random()); });
+  std::vector<char> received;
+  std::vector<char> piece(1 << 16);
+  std::size_t done = 0;
+  while (received.size() < sent.size()) {
+    const ssize_t took = ::send(fd, sent.data() + done, sent.size() - done, MSG_DONTWAIT);
+    if (took > 0) {
+      done += static_cast<std::size_t>(took);
+      continue;  // reads only when nothing goes out any more
+    }
+    const ssize_t got = ::recv(fd, piece.data(), piece.size(), 0);
+    ASSERT_GT(got, 0) << received.size();
+    received.insert(received.end(), piece.begin(), piece.begin() + got);
+  }
+  EXPECT_TRUE(received == sent);
+  ::close(fd);
+}
+
+std::vector<EchoSubject> all_subjects() {
+  std::vector<EchoSubject> subjects = closed_subjects();
+  for (const EchoSubject& subject : open_subjects()) {
+    const auto same = [&](const EchoSubject& other) { return other.name == subject.name; };
+    if (std::ranges::none_of(subjects, same)) subjects.push_back(subject);
+  }
+  return subjects;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EchoServerTest, testing::ValuesIn(all_subjects()),
+                         [](const auto& one) { return one.param.name; });
 
 TargetOutcome::State state_of(const Report& report, const std::string& case_name,
                               const std::string& words) {

@@ -1,0 +1,69 @@
+#include "echo_idle.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "echo_cases.h"
+#include "echo_load.h"
+
+namespace pinion::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kServersOfEach = 2;
+
+/// A server and the load's one connection to it.
+struct Pair {
+  Pair(const EchoSubject& subject, int cpu) : server(subject, cpu), error(server.error()) {
+    if (error.empty()) error = load.connect(server.port(), 1);
+  }
+
+  EchoServer server;
+  EchoLoad load;
+  std::string error;
+};
+
+/// The load sleeps until shortly before: what is measured is the server's waking, not its own.
+LoadFigures ask_at(Clock::time_point when, EchoLoad& load) {
+  std::this_thread::sleep_until(when - std::chrono::milliseconds{5});
+  while (Clock::now() < when) continue;
+  return load.run_once(kOpenSize);
+}
+
+}  // namespace
+
+IdleFigures measure_first_after_idle(const std::vector<EchoSubject>& subjects, int cpu,
+                                     std::size_t samples,
+                                     const std::function<void(const std::string&)>& progress) {
+  IdleFigures figures;
+  figures.latencies_ns.resize(subjects.size());
+  std::vector<std::unique_ptr<Pair>> pairs;
+  for (std::size_t i = 0; i < kServersOfEach * subjects.size(); ++i) {
+    pairs.push_back(std::make_unique<Pair>(subjects[i % subjects.size()], cpu));
+    figures.error = pairs.back()->error;
+    if (!figures.error.empty()) return figures;
+  }
+  // What the first second says does not count: before it, the servers were not idle.
+  const std::size_t seconds = 1 + (samples + kServersOfEach - 1) / kServersOfEach;
+  const Clock::time_point begin = Clock::now();
+  for (std::size_t second = 0; second < seconds; ++second) {
+    progress(fmt::format("first after idle, {}/{} s", second, seconds));
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const std::chrono::nanoseconds turn = std::chrono::seconds{1} * i / pairs.size();
+      const LoadFigures one = ask_at(begin + std::chrono::seconds{second} + turn, pairs[i]->load);
+      figures.error = one.error;
+      if (!figures.error.empty()) return figures;
+      if (second == 0) continue;
+      figures.latencies_ns[i % subjects.size()].push_back(one.latencies_ns.front());
+    }
+  }
+  for (std::vector<double>& latencies : figures.latencies_ns) std::ranges::sort(latencies);
+  return figures;
+}
+
+}  // namespace pinion::bench
