@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/when.h>
 #include <pinion/lib/guarded.h>
 
 /// Tasks on the loop: memory of their frames, the ready list, their end.
@@ -81,6 +82,14 @@ void PromiseBase::finish() noexcept {
   }
 }
 
+void PromiseBase::awaited_empty() noexcept {
+  std::fputs(
+      "pinion: co_await of an empty task: its frame found no memory, or the task was moved away\n"
+      "fix: raise the memory limit; or check `if (task)` first, and do without it\n",
+      stderr);
+  std::abort();
+}
+
 void PromiseBase::exception_escaped() noexcept {
   exception_left("a task");
 }
@@ -88,9 +97,7 @@ void PromiseBase::exception_escaped() noexcept {
 }  // namespace detail
 
 void TaskHandle::cancel() const noexcept {
-  if (done() || context_->cancel_requested) return;
-  context_->cancel_requested = true;
-  if (Wait* const wait = context_->wait; wait != nullptr) wait->cancel_(*wait);
+  if (!done()) context_->loop->cancel(*context_);
 }
 
 bool cancelled() noexcept {
@@ -99,29 +106,41 @@ bool cancelled() noexcept {
 }
 
 TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
-  detail::TaskContext* const context = task ? take_context() : nullptr;
+  detail::TaskContext* const context = task ? take_context(*task.promise_, name) : nullptr;
   if (context == nullptr) {
     ++stats_.tasks_refused;
     return {};
   }
-  detail::PromiseBase* const root = task.release();
-  PINION_ASSERT(root->context == nullptr);
-  root->context = context;
-  context->loop = this;
-  context->root = root;
-  context->name = name;
-  context->cancel_requested = false;
-  context->started = false;
-  live_tasks_.push_back(*context);
-  ++stats_.tasks_live;
   ++stats_.tasks_spawned;
-  make_ready(*root);
+  live_tasks_.push_back(*context);
+  make_ready(*task.release());
   return TaskHandle(*context);
 }
 
-detail::TaskContext* Loop::take_context() noexcept {
-  if (detail::TaskContext* const used = free_contexts_.pop_front(); used != nullptr) return used;
-  return contexts_->allocate();
+/// A context for a task that begins with `root`; nullptr when there is no room.
+detail::TaskContext* Loop::take_context(detail::PromiseBase& root, const char* name) noexcept {
+  PINION_ASSERT(root.context == nullptr);
+  detail::TaskContext* context = free_contexts_.pop_front();
+  if (context == nullptr) context = contexts_->allocate();
+  if (context == nullptr) return nullptr;
+  root.context = context;
+  context->loop = this;
+  context->root = &root;
+  context->name = name;
+  context->group = nullptr;
+  context->cancel_requested = false;
+  context->started = false;
+  ++stats_.tasks_live;
+  return context;
+}
+
+/// Takes back the context of a task that has ended, from the list it is in.
+void Loop::give_back(detail::TaskContext& context) noexcept {
+  context.root = nullptr;
+  ++context.generation;
+  Contexts::erase(context);
+  free_contexts_.push_front(context);
+  --stats_.tasks_live;
 }
 
 void Loop::make_ready(detail::PromiseBase& promise) noexcept {
@@ -130,9 +149,9 @@ void Loop::make_ready(detail::PromiseBase& promise) noexcept {
 }
 
 void Loop::hand_over(detail::PromiseBase& promise) noexcept {
-  PINION_DCHECK(current_task_ == promise.context);
-  PINION_DCHECK(handed_over_ == nullptr);
-  handed_over_ = &promise;
+  PINION_DCHECK(current_task_ != nullptr);
+  handed_over_.push_back(promise);
+  ++ready_count_;
 }
 
 void Loop::forget(detail::PromiseBase& promise) noexcept {
@@ -154,37 +173,57 @@ std::size_t Loop::run_ready() {
   return done;
 }
 
+/// Runs a task until it waits, and with it what it hands over to: who awaits it, whom it awaits,
+/// and the children that it starts.
 void Loop::run_task(detail::PromiseBase& first) {
-  detail::TaskContext& context = *first.context;
-  current_task_ = &context;
-  context.started = true;
   detail::PromiseBase* promise = &first;
-  for (unsigned hops = 0; promise != nullptr; ++hops) {
-    if (hops == kMaxHops) {
-      make_ready(*promise);
-      break;
-    }
+  for (unsigned hops = 1;; ++hops) {
+    detail::TaskContext& context = *promise->context;
+    current_task_ = &context;
+    context.started = true;
+    detail::go_on_until = 0;
     // A frame begins with the address of the code that goes on.
     note_running("task", context.name, *static_cast<void**>(promise->frame.address()));
     ++stats_.resumptions;
     promise->frame.resume();
-    promise = std::exchange(handed_over_, nullptr);
+    if (ended_ != nullptr) end_task(*std::exchange(ended_, nullptr));
+    if (handed_over_.empty()) break;
+    if (hops == kMaxHops) {
+      ready_.splice(handed_over_);
+      break;
+    }
+    promise = handed_over_.pop_front();
+    --ready_count_;
   }
-  if (ended_ != nullptr) end_task(*std::exchange(ended_, nullptr));
   current_task_ = nullptr;
 }
 
 void Loop::end_task(detail::TaskContext& context) noexcept {
+  if (detail::ChildGroup* const group = context.group; group != nullptr) {
+    group->on_end(context);
+    return;
+  }
   context.root->frame.destroy();
-  context.root = nullptr;
-  ++context.generation;
-  List<detail::TaskContext>::erase(context);
-  free_contexts_.push_front(context);
-  --stats_.tasks_live;
+  give_back(context);
+}
+
+/// Asks a task to end. The hooks of groups ask their children in turn: over a list, so that any
+/// depth needs no stack.
+void Loop::cancel(detail::TaskContext& context) noexcept {
+  if (context.cancel_requested) return;
+  context.cancel_requested = true;
+  if (&context == current_task_) detail::go_on_until = 0;
+  if (context.wait == nullptr) return;
+  to_cancel_.push_back(context);
+  if (std::exchange(cancelling_, true)) return;
+  while (detail::TaskContext* const next = to_cancel_.pop_front()) {
+    if (Wait* const wait = next->wait; wait != nullptr) wait->cancel_(*wait);
+  }
+  cancelling_ = false;
 }
 
 void Loop::cancel_tasks() noexcept {
-  for (detail::TaskContext& context : live_tasks_) TaskHandle(context).cancel();
+  for (detail::TaskContext& context : live_tasks_) cancel(context);
 }
 
 void Loop::destroy_unstarted_tasks() noexcept {

@@ -1,5 +1,7 @@
 #include <pinion/eventloop/wait.h>
 
+#include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include <pinion/eventloop/loop.h>
@@ -19,6 +21,13 @@ void Wait::resume() noexcept {
   detail::PromiseBase& promise = *std::exchange(promise_, nullptr);
   promise.context->wait = nullptr;
   promise.context->loop->make_ready(promise);
+}
+
+void Wait::resume_at_once() noexcept {
+  PINION_ASSERT(promise_ != nullptr);
+  detail::PromiseBase& promise = *std::exchange(promise_, nullptr);
+  promise.context->wait = nullptr;
+  promise.context->loop->hand_over(promise);
 }
 
 void Wait::abandon() noexcept {
@@ -50,10 +59,30 @@ void SleepAwaiter::on_cancel(Wait& wait) noexcept {
   self.resume();
 }
 
-void YieldAwaiter::on_cancel(Wait& wait) noexcept {
-  YieldAwaiter& self = static_cast<YieldAwaiter&>(wait);
-  self.wake_ = Wake::cancelled;
-  self.resume();
+Wake YieldAwaiter::start(detail::PromiseBase& promise) noexcept {
+  promise.context->loop->make_ready(promise);
+  return promise.context->cancel_requested ? Wake::cancelled : Wake::elapsed;
+}
+
+constinit thread_local std::uint64_t detail::go_on_until = 0;
+
+bool detail::must_yield() noexcept {
+  return Loop::current().must_yield();
+}
+
+/// Whatever arrives is seen within kLookEvery, and a timer within its due time: what lies between
+/// two looks is one comparison.
+bool Loop::must_yield() noexcept {
+  constexpr Delay kLookEvery = std::chrono::microseconds{5};
+  PINION_ASSERT(current_task_ != nullptr);
+  if (current_task_->cancel_requested || requests_.load(std::memory_order_relaxed) != 0)
+    return true;
+  if (!mailbox_.empty() || ring_->ready()) return true;
+  const Instant now = fresh_now();
+  const Instant end = std::min(saturating_add(now_, options_.task_slice), wheel_.next_expiry());
+  if (now >= end) return true;
+  detail::go_on_until = time_.counter_after(std::min(kLookEvery, saturating_sub(end, now)));
+  return false;
 }
 
 }  // namespace pinion

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/when.h>
 
 #include "loop_fixture.h"
 
@@ -78,34 +79,46 @@ Task<> short_lived(std::uint64_t& count) {
   ++count;
 }
 
-Task<> busy(Loop& loop, std::uint64_t& spawned, std::uint64_t& ended) {
+Task<> long_lived() {
+  co_await sleep_for(1h);
+}
+
+Task<> busy(Loop& loop, std::uint64_t& composed, std::uint64_t& spawned, std::uint64_t& ended) {
   for (;;) {
     const Wake wake = co_await sleep_for(1ms);
     if (wake == Wake::cancelled) break;
     co_await yield();
     static_cast<void>(co_await child(1));
+    const auto both = co_await when_all(child(1), child(2));
+    const auto race = co_await when_any(child(1), long_lived());
+    const auto late = co_await with_deadline(100us, long_lived());
+    co_await maybe_yield();
+    if (both && race && !late) ++composed;
     if (loop.spawn(short_lived(ended))) ++spawned;
   }
 }
 
-TEST_F(AllocationTest, SleepsYieldsCallsSpawnsAndMessagesAllocateNothing) {
+TEST_F(AllocationTest, SleepsCallsSpawnsCompositionsAndMessagesAllocateNothing) {
 #ifdef PINION_OTHER_MALLOC
   GTEST_SKIP() << "a sanitizer's malloc";
 #endif
   constexpr int kTasks = 100;
   std::uint64_t spawned = 0;
   std::uint64_t ended = 0;
+  std::uint64_t composed = 0;
   std::array<TaskHandle, kTasks> tasks;
   loop->turn();
-  for (TaskHandle& task : tasks) task = loop->spawn(busy(*loop, spawned, ended));
+  for (TaskHandle& task : tasks) task = loop->spawn(busy(*loop, composed, spawned, ended));
   Echoing message(*loop);
   loop->post(message);
   pass(100ms);
   const std::uint64_t before = allocations;
   const std::uint64_t ended_before = ended;
+  const std::uint64_t composed_before = composed;
   pass(1s);
   EXPECT_EQ(allocations - before, 0U);
   EXPECT_GE(ended - ended_before, 10'000U);
+  EXPECT_GE(composed - composed_before, 10'000U);
   EXPECT_GE(message.count, 100'000U);
   EXPECT_EQ(loop->frame_pool().stats().fallbacks, 0U);
   void* (*volatile take)(std::size_t) = &std::malloc;  // Clang knows that plain calls can go.

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/when.h>
 
 #include "loop_fixture.h"
 
@@ -49,6 +50,16 @@ Task<> throwing() {
 
 TEST_F(ExceptionDeathTest, LeavesATask) {
   const auto set_up = [](Loop& loop) { loop.spawn(throwing()); };
+  EXPECT_DEATH(turn_it(set_up), "an exception left a task;.*\n.*\n*.*from inside");
+}
+
+Task<> with_a_throwing_child() {
+  const auto results = co_await when_all(throwing(), throwing());
+  EXPECT_TRUE(results);
+}
+
+TEST_F(ExceptionDeathTest, LeavesAChild) {
+  const auto set_up = [](Loop& loop) { loop.spawn(with_a_throwing_child()); };
   EXPECT_DEATH(turn_it(set_up), "an exception left a task;.*\n.*\n*.*from inside");
 }
 

@@ -41,6 +41,22 @@ class ManualLoop : public ::testing::Test {
     loop->turn();
   }
 
+  /// Turns until there is nothing more to do at this time.
+  void settle() {
+    while (loop->turn() > 0) {
+    }
+  }
+
+  /// Goes from timer to timer until the task has ended. False: it waits for something else.
+  [[nodiscard]] bool run_to_end(TaskHandle task) {
+    settle();
+    while (!task.done() && loop->wheel().next_expiry() != kNever) {
+      time.set(loop->wheel().next_expiry());
+      settle();
+    }
+    return task.done();
+  }
+
   /// Ends a task that works on the test's own variables, which die before the loop.
   void finish(TaskHandle task) {
     task.cancel();

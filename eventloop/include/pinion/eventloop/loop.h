@@ -70,7 +70,9 @@ struct LoopOptions {
   Delay doze_max = std::chrono::milliseconds{1};  ///< Longest sleep beside a blind poller.
 
   std::size_t frame_pool_bytes = std::size_t{256} << 20;  ///< Then frames come from the heap.
-  std::size_t max_tasks = std::size_t{1} << 20;  ///< Limit for spawned tasks alive at once.
+  std::size_t max_tasks = std::size_t{1} << 20;  ///< Limit for tasks alive at once, spawned ones
+                                                 ///< and children that run side by side (when.h).
+  Delay task_slice = std::chrono::microseconds{200};  ///< Of a turn; then maybe_yield() yields.
 
   Delay drain_timeout = std::chrono::seconds{10};  ///< Then on_drain_expired(); kNoTimeout: never.
   Delay wind_down = std::chrono::seconds{1};       ///< How long cancelled tasks may take to end.
@@ -173,7 +175,10 @@ class Loop {
   friend class Runtime;
   friend class Wait;
   friend class TaskHandle;
+  friend class YieldAwaiter;
+  friend class detail::ChildGroup;
   friend struct detail::PromiseBase;
+  friend bool detail::must_yield() noexcept;
   friend bool cancelled() noexcept;
 
   enum class Drain : std::uint8_t { no, waiting, expired, given_up };
@@ -247,8 +252,11 @@ class Loop {
   void make_ready(detail::PromiseBase& promise) noexcept;
   void hand_over(detail::PromiseBase& promise) noexcept;
   void forget(detail::PromiseBase& promise) noexcept;
-  detail::TaskContext* take_context() noexcept;
+  bool must_yield() noexcept;
+  detail::TaskContext* take_context(detail::PromiseBase& root, const char* name) noexcept;
+  void give_back(detail::TaskContext& context) noexcept;
   void end_task(detail::TaskContext& context) noexcept;
+  void cancel(detail::TaskContext& context) noexcept;
   void cancel_tasks() noexcept;
   void destroy_unstarted_tasks() noexcept;
   void destroy_tasks() noexcept;
@@ -278,14 +286,17 @@ class Loop {
   Running running_;
 
   // Tasks.
+  using Contexts = List<detail::TaskContext, detail::Living>;
   List<detail::PromiseBase> ready_;
-  std::size_t ready_count_ = 0;
-  detail::PromiseBase* handed_over_ = nullptr;  // Goes on at once, in the place of who awaits it.
+  List<detail::PromiseBase> handed_over_;  // Go on at once, in the place of who awaits them.
+  std::size_t ready_count_ = 0;            // Of both lists.
   detail::TaskContext* current_task_ = nullptr;
   detail::TaskContext* ended_ = nullptr;  // Whose root has just come to its end.
-  List<detail::TaskContext> live_tasks_;
+  Contexts live_tasks_;                   // The spawned ones; children are in their group's list.
   std::unique_ptr<Slab<detail::TaskContext>> contexts_;
-  List<detail::TaskContext> free_contexts_;  // Of ended tasks. They keep their generation.
+  Contexts free_contexts_;  // Of ended tasks. They keep their generation.
+  List<detail::TaskContext, detail::Cancelling> to_cancel_;
+  bool cancelling_ = false;
 
   // Idling.
   IdleController idle_controller_;

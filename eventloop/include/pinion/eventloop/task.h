@@ -23,12 +23,15 @@
 /// Cost:       a frame comes from the loop's FramePool. Starting a child and returning from it are
 ///             a hand-over through the loop's ready list, never a nested call: any depth, any
 ///             build.
-/// Full:       when the pool has no room for a frame, the Task is empty: spawn() refuses it
-///             (counted, and its handle is empty); awaiting it is a failed assertion, so check
-///             before.
+/// Full:       a frame of up to 4 KiB has its place in the pool, a larger one, or one beyond
+///             LoopOptions::frame_pool_bytes, comes from the heap (counted). When that has no room
+///             either, the Task is empty: spawn() refuses it (counted, and its handle is empty),
+///             when_all() and its like answer `refused`, and co_await of it ends the process with a
+///             message. Whoever can do without the task checks it before awaiting it.
 /// Errors:     an exception that leaves a task ends the process with a message.
-/// Cancelled:  TaskHandle::cancel() ends the wait that the task, or the child it awaits, stands in;
-///             every later wait of it returns `cancelled` after one turn.
+/// Cancelled:  TaskHandle::cancel() ends the wait that the task, or the task it awaits, stands in;
+///             every later wait of it returns `cancelled` after one turn. Tasks that run side by
+///             side for it (when.h) are cancelled with it, and theirs with them, to any depth.
 ///
 /// GCC 12.2:   - it destroys some temporaries of a co_await expression twice: arguments of an
 ///               awaited call must be trivially destructible (span, Delay, numbers, references) or
@@ -45,15 +48,23 @@ class Wait;
 
 namespace detail {
 
+class ChildGroup;
 struct PromiseBase;
 
-/// What the loop knows about a spawned task. Contexts are never unmapped while the loop lives, so a
+// The lists of contexts: by life (live, ended, children of a group), and of those to be cancelled.
+struct Living;
+struct Cancelling;
+
+/// What the loop knows about a task that was spawned or runs as somebody's child: a stack of frames
+/// of which the innermost runs or waits. Contexts are never unmapped while the loop lives, so a
 /// handle tells by the generation whether its task has ended.
-struct TaskContext : ListNode {
+struct TaskContext : TaggedListNode<Living>, TaggedListNode<Cancelling> {
   Loop* loop = nullptr;
   PromiseBase* root = nullptr;
   Wait* wait = nullptr;  ///< What the innermost coroutine of the task is suspended in.
   const char* name = nullptr;
+  ChildGroup* group = nullptr;  ///< Whose child it is; none for a spawned task.
+  std::size_t order = 0;        ///< Which of the group's children.
   std::uint64_t generation = 0;
   bool cancel_requested = false;
   bool started = false;
@@ -84,6 +95,9 @@ struct PromiseBase : ListNode {
   [[nodiscard]] static FinalAwaiter final_suspend() noexcept { return {}; }
 
   [[noreturn]] static void unhandled_exception() noexcept { exception_escaped(); }
+
+  /// Ends the process: somebody awaits a task that there is not.
+  [[noreturn]] PINION_EXPORT static void awaited_empty() noexcept;
 
   /// Ends the process if the compiler has misplaced the promise in the frame.
   void check_layout() const noexcept {
@@ -150,7 +164,7 @@ class [[nodiscard]] Task {
 
   /// `co_await std::move(task)` or `co_await make_task()`: runs it to its end and gives its result.
   [[nodiscard]] bool await_ready() const noexcept {
-    PINION_ASSERT(promise_ != nullptr);
+    if (promise_ == nullptr) detail::PromiseBase::awaited_empty();
     return false;
   }
   template <class Parent>
@@ -159,8 +173,15 @@ class [[nodiscard]] Task {
   }
   T await_resume() { return promise_->take(); }
 
+  /// The result of a task that when_all() or when_any() has run to its end where it lies. Once.
+  T take() {
+    PINION_ASSERT(promise_ != nullptr);
+    return promise_->take();
+  }
+
  private:
   friend class Loop;
+  friend class detail::ChildGroup;
 
   explicit Task(promise_type& promise) noexcept : promise_(&promise) {
     promise.frame = std::coroutine_handle<promise_type>::from_promise(promise);

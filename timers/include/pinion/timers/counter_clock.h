@@ -55,6 +55,12 @@ class CounterClock {
     return advanced_to(base_ns_ + scaled(counter - base_));
   }
 
+  /// How many counts go by in `delay`, of which at most a second is taken.
+  [[nodiscard]] std::uint64_t counts(Delay delay) const noexcept {
+    const std::int64_t ns = std::clamp<std::int64_t>(delay.count(), 0, 1'000'000'000);
+    return (static_cast<std::uint64_t>(ns) << kRateBits) / rate_;
+  }
+
   /// Takes a new reading into account; any, also after a jump of the counter in either direction.
   /// Returns the time just after it.
   PINION_EXPORT Instant compare(const Reading& reading) noexcept;

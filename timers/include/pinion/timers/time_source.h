@@ -27,6 +27,10 @@ class TimeSource {
 
   [[nodiscard]] virtual Instant now() noexcept = 0;
 
+  /// What TscTime::counter() will show when now() is about `ahead` later, to be compared with
+  /// instead of reading the clock; 0 from a clock that isn't made of the counter.
+  [[nodiscard]] virtual std::uint64_t counter_after(Delay) noexcept { return 0; }
+
  protected:
   TimeSource() noexcept = default;
   TimeSource(const TimeSource&) noexcept = default;  // of whole clocks only
@@ -86,6 +90,23 @@ class TscTime final : public TimeSource {
     return clock_.at(count);
   }
 
+  [[nodiscard]] std::uint64_t counter_after(Delay ahead) noexcept override {
+    return counter() + clock_.counts(ahead);
+  }
+
+  /// The CPU's counter; 0 on processors whose counter isn't known.
+  [[nodiscard]] static std::uint64_t counter() noexcept {
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    std::uint64_t value;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+#else
+    return 0;
+#endif
+  }
+
   /// Compares with CLOCK_MONOTONIC now, rather than when a millisecond has passed. Returns now().
   PINION_EXPORT Instant resynchronise() noexcept;
 
@@ -98,17 +119,6 @@ class TscTime final : public TimeSource {
  private:
   TscTime() noexcept = default;
 
-  static std::uint64_t counter() noexcept {
-#if defined(__x86_64__)
-    return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-    std::uint64_t value;
-    asm volatile("mrs %0, cntvct_el0" : "=r"(value));
-    return value;
-#else
-    return 0;
-#endif
-  }
   PINION_EXPORT Result<> calibrate();
   static CounterClock::Reading read() noexcept;
 
