@@ -173,13 +173,17 @@ void KernelConnection::on_received(Completion& completion, std::int32_t result,
 void KernelConnection::received(std::int32_t result, std::uint32_t flags) noexcept {
   const bool more = (flags & IORING_CQE_F_MORE) != 0;
   if (result == -ENOBUFS && phase_ != Phase::ended) return receive_starved();
-  if (std::exchange(resumed_, false)) core_.resumed();
+  const bool from_line = std::exchange(resumed_, false);
   if ((flags & IORING_CQE_F_BUFFER) != 0) {
     const auto size = static_cast<std::uint32_t>(std::max(result, 0));
     const bool waits = read_ == nullptr && !read_end_;
     const std::uint32_t token = core_.pool().take(flags >> IORING_CQE_BUFFER_SHIFT, size, waits);
+    // Not before: the next in line would be sent for the buffer that this one has.
+    if (from_line) core_.resumed();
     take_bytes(token, size, more);
     core_.watch_buffers();
+  } else if (from_line) {
+    core_.resumed();
   }
   if (!more) receive_ended(result);
 }
