@@ -15,22 +15,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct Timeouts {
+struct Server {
   Keepalive keepalive;
-  Delay read = kNoTimeout;
-  Delay write = kNoTimeout;
+  Delay read_timeout = kNoTimeout;
+  Delay write_timeout = kNoTimeout;
+  bool once = false;
+  std::size_t live = 0;  ///< connections
 };
 
-Task<> serve(Stream conn, const Timeouts& timeouts) {
-  conn.set_keepalive(timeouts.keepalive);
-  while (auto chunk = co_await conn.read(timeouts.read)) {
-    if (!co_await conn.write(std::move(*chunk), timeouts.write)) break;
+Task<> serve(Server& server, Stream conn) {
+  conn.set_keepalive(server.keepalive);
+  ++server.live;
+  while (auto chunk = co_await conn.read(server.read_timeout)) {
+    if (!co_await conn.write(std::move(*chunk), server.write_timeout)) break;
   }
+  if (--server.live == 0 && server.once) Loop::current().stop();
 }
 
-Task<> accept_all(Loop& loop, Listener listener, const Timeouts& timeouts) {
+Task<> accept_all(Loop& loop, Listener listener, Server& server) {
   while (auto conn = co_await listener.accept()) {
-    loop.spawn(serve(std::move(*conn), timeouts), "connection");
+    loop.spawn(serve(server, std::move(*conn)), "connection");
   }
 }
 
@@ -46,25 +50,27 @@ T must(Result<T> result) {
   std::exit(1);
 }
 
-Result<> set_up(Lcore& lcore, const Timeouts& timeouts) {
+Result<> set_up(Lcore& lcore, Server& server) {
   auto transport = KernelTransport::create(lcore.loop());
   if (!transport) return tl::unexpected(transport.error());
   KernelTransport& kept = lcore.keep(std::move(*transport));
   auto listener = kept.listen({.address = IpAddress::v4({127, 0, 0, 1})});
   if (!listener) return tl::unexpected(listener.error());
   announce(listener->local().port);
-  lcore.loop().spawn(accept_all(lcore.loop(), std::move(*listener), timeouts), "acceptor");
+  lcore.loop().spawn(accept_all(lcore.loop(), std::move(*listener), server), "acceptor");
   return {};
 }
 
 void run(const EchoServerOptions& options) {
-  Timeouts timeouts;
+  Server server{.keepalive = {}, .once = options.once};
   if (options.timers) {
-    timeouts = {.keepalive = {.idle = kIdleTimeout}, .read = kReadTimeout, .write = kWriteTimeout};
+    server.keepalive.idle = kIdleTimeout;
+    server.read_timeout = kReadTimeout;
+    server.write_timeout = kWriteTimeout;
   }
   const auto runtime = must(Runtime::create({.cpus = {static_cast<unsigned>(options.cpu)},
                                              .loop = {.idle = idle_policy(options.waiting)}}));
-  must(runtime->run([&timeouts](Lcore& lcore) { return set_up(lcore, timeouts); }));
+  must(runtime->run([&server](Lcore& lcore) { return set_up(lcore, server); }));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ namespace pinion::bench {
 namespace {
 
 [[noreturn]] void wrong_use() {
-  fmt::print(stderr, "usage: echo server: --cpu N [--timers] [--wait park|adaptive|spin]\n");
+  fmt::print(stderr,
+             "usage: echo server: --cpu N [--timers] [--wait park|adaptive|spin] [--once]\n");
   std::exit(2);
 }
 
@@ -60,6 +61,8 @@ EchoServerOptions start_echo_server(int argc, char** argv) {
     const std::string_view word = argv[i];
     if (word == "--timers") {
       options.timers = true;
+    } else if (word == "--once") {
+      options.once = true;
     } else if (word == "--cpu" && i + 1 < argc) {
       options.cpu = parse_cpu(argv[++i]);
     } else if (word == "--wait" && i + 1 < argc) {

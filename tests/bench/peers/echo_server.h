@@ -22,6 +22,7 @@ struct EchoServerOptions {
   int cpu = -1;
   bool timers = false;
   Waiting waiting = Waiting::park;
+  bool once = false;  ///< pinion's: end when the last connection has ended
 };
 
 inline constexpr std::chrono::seconds kReadTimeout{30};
@@ -31,8 +32,8 @@ inline constexpr std::chrono::seconds kIdleTimeout{60};
 /// The most that is read at once, so that all of them have the same size of buffer.
 inline constexpr std::size_t kReadSize = 4096;
 
-/// Reads `--cpu N`, `--timers`, `--wait park|adaptive|spin`, ties this process to the cpu and to
-/// its parent's life, and raises its descriptor limit. On wrong use says so and exits with 2.
+/// Reads `--cpu N`, `--timers`, `--wait park|adaptive|spin`, `--once`; ties this process to the cpu
+/// and to its parent's life, raises its descriptor limit. On wrong use says so and exits with 2.
 EchoServerOptions start_echo_server(int argc, char** argv);
 
 /// Ends the process, with what failed and errno, when `ok` is false.
