@@ -1,6 +1,4 @@
 #include <fmt/core.h>
-#include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -208,43 +206,15 @@ class EchoBench {
   std::string shown_;  ///< The round that progress() printed last.
 };
 
-/// The server's cpu and the load's, or an error text.
-std::pair<int, int> choose_cpus(int wanted, std::string& error) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof allowed, &allowed);
-  std::vector<int> cpus;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(static_cast<std::size_t>(i), &allowed)) cpus.push_back(i);
-  }
-  const int server = wanted >= 0 ? wanted : cpus.back();
-  const auto load = std::ranges::find_if(cpus, [server](int cpu) { return cpu != server; });
-  if (load == cpus.end()) {
-    error = "error: one cpu, and two are needed: the server's and the load's\nfix: taskset -c 0,1";
-  } else if (std::ranges::find(cpus, server) == cpus.end()) {
-    error = fmt::format(
-        "error: can't run on cpu {}\nfix: --cpu with one that `taskset -p $$` shows", server);
-  }
-  return {server, error.empty() ? *load : -1};
-}
-
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int run_bench(const Options& options) {
-  std::string error;
-  const auto [server_cpu, load_cpu] = choose_cpus(options.cpu, error);
-  if (!error.empty()) {
-    fmt::print(stderr, "{}\n", error);
+  const TwoCpus cpus = choose_two_cpus(options.cpu);
+  if (!cpus.error.empty()) {
+    fmt::print(stderr, "{}\n", cpus.error);
     return 2;
   }
   raise_descriptor_limit();
-  pin_to_cpu(load_cpu);
-  EchoBench bench(options, server_cpu);
+  pin_to_cpu(cpus.load);
+  EchoBench bench(options, cpus.server);
   const bool whole = bench.run();
   const Report& report = bench.report();
   fmt::print("{}", report.table());

@@ -21,18 +21,25 @@ constexpr unsigned kBuffers = 1024;
 constexpr std::size_t kBufferSize = EchoLoad::kMaxRequest;
 constexpr std::uint32_t kPatternSize = 1U << 16;
 constexpr std::chrono::seconds kPatience{10};
+/// Fewer than the kernel chooses from by default.
+constexpr std::size_t kPortsOfAnAddress = 20'000;
 
 /// Blocking, so that no more wait to be accepted than the server's line holds.
-int connect_to(std::uint16_t port) {
+int connect_to(std::uint16_t port, std::uint32_t source) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  sockaddr_in from{};
+  from.sin_family = AF_INET;
+  from.sin_addr.s_addr = htonl(source);
   const int on = 1;
   const bool connected =
       ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 &&
+      ::setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on) == 0 &&
+      ::bind(fd, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0 &&
       ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   if (connected) return fd;
   const int error = errno;
@@ -97,7 +104,8 @@ std::string EchoLoad::connect(std::uint16_t port, std::size_t connections) {
   clients_.resize(connections);
   for (std::size_t i = 0; i < connections && error_.empty(); ++i) {
     Client& client = clients_[i];
-    client.fd = connect_to(port);
+    const auto source = static_cast<std::uint32_t>(INADDR_LOOPBACK + i / kPortsOfAnAddress);
+    client.fd = connect_to(port, source);
     client.start = static_cast<std::uint32_t>(i * 40'503 % kPatternSize);
     if (client.fd < 0) fail(fmt::format("connection {}: {}", i + 1, std::strerror(errno)));
     if (error_.empty()) receive(i);
@@ -218,7 +226,8 @@ void EchoLoad::send_what_is_due() {
   for (const Clock::time_point now = Clock::now(); next_due_ <= now;) {
     clients_[next_client_].due.push_back(next_due_);
     ask(next_client_);
-    next_client_ = (next_client_ + 1) % clients_.size();
+    next_client_ += every_;
+    if (next_client_ >= clients_.size()) next_client_ = 0;
     next_due_ += std::chrono::nanoseconds(static_cast<std::int64_t>(gap(random_)));
   }
 }
@@ -244,7 +253,7 @@ LoadFigures EchoLoad::measure(std::size_t size, const LoadWindow& window,
   const Clock::time_point begin = Clock::now();
   run_until(begin + window.warm_up);
   // However slow it is, the server has served every connection and used all its buffers once.
-  const std::uint64_t enough = std::max(clients_.size(), window.warm_up_replies);
+  const std::uint64_t enough = std::max(clients_.size() / every_, window.warm_up_replies);
   std::uint64_t seen = 0;
   for (Clock::time_point heard = Clock::now(); error_.empty() && replies_ < enough;) {
     run_until(Clock::now() + std::chrono::milliseconds{1});
@@ -276,6 +285,7 @@ LoadFigures EchoLoad::run_closed(std::size_t size, const LoadWindow& window,
   size_ = size;
   replies_ = 0;
   closed_loop_ = true;
+  every_ = 1;
   for (std::size_t i = 0; i < clients_.size(); ++i) ask(i);
   return measure(size, window, server_cpu);
 }
@@ -286,8 +296,17 @@ LoadFigures EchoLoad::run_open(std::size_t size, double rate, const LoadWindow& 
   replies_ = 0;
   random_.seed(seed);
   mean_gap_ns_ = 1e9 / rate;
+  every_ = window.every;
+  next_client_ = 0;
   next_due_ = Clock::now();
   return measure(size, window, server_cpu);
+}
+
+std::string EchoLoad::run_on_each(std::size_t size) {
+  size_ = size;
+  for (std::size_t i = 0; i < clients_.size(); ++i) ask(i);
+  settle();
+  return error_;
 }
 
 LoadFigures EchoLoad::run_once(std::size_t size) {

@@ -33,6 +33,7 @@ using CpuClock = std::function<std::int64_t()>;
 struct LoadWindow {
   std::chrono::nanoseconds warm_up = std::chrono::milliseconds{100};
   std::size_t warm_up_replies = 0;  ///< at least that many, and one for each connection
+  std::size_t every = 1;            ///< in an open loop, every how-manieth connection sends
   std::chrono::nanoseconds length = std::chrono::milliseconds{400};
 };
 
@@ -56,7 +57,8 @@ class EchoLoad {
   EchoLoad(const EchoLoad&) = delete;
   EchoLoad& operator=(const EchoLoad&) = delete;
 
-  /// Connects to 127.0.0.1; an error text, empty when all connections stand.
+  /// Connects to 127.0.0.1, from as many addresses as there have to be for the ports to suffice; an
+  /// error text, empty when all connections stand.
   std::string connect(std::uint16_t port, std::size_t connections);
 
   LoadFigures run_closed(std::size_t size, const LoadWindow& window, const CpuClock& server_cpu);
@@ -64,6 +66,9 @@ class EchoLoad {
   /// `rate` requests a second. The moments depend on the seed alone.
   LoadFigures run_open(std::size_t size, double rate, const LoadWindow& window, std::uint64_t seed,
                        const CpuClock& server_cpu);
+
+  /// One request on each connection; an error text, empty when all replies were right.
+  std::string run_on_each(std::size_t size);
 
   /// One request on the first connection; its figures are this latency.
   LoadFigures run_once(std::size_t size);
@@ -111,6 +116,7 @@ class EchoLoad {
   bool keeps_latencies_ = false;
   Clock::time_point next_due_;
   std::size_t next_client_ = 0;
+  std::size_t every_ = 1;
   std::mt19937_64 random_;
   std::vector<double> latencies_;
   std::uint64_t replies_ = 0;

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 namespace pinion::bench {
 namespace {
@@ -87,8 +88,16 @@ bool was_built(const EchoSubject& subject) {
   return access(program_path(subject.program).c_str(), X_OK) == 0;
 }
 
-EchoServer::EchoServer(const EchoSubject& subject, int cpu) {
-  start(subject, cpu);
+double bytes_in(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return std::strtod(line.c_str() + key.size(), nullptr) * 1'024;
+  }
+  return 0;
+}
+
+EchoServer::EchoServer(const EchoSubject& subject, int cpu, const std::vector<std::string>& more) {
+  start(subject, cpu, more);
   if (pid_ < 0) error_ = fmt::format("{}: {}", subject.program, std::strerror(errno));
   if (error_.empty() && port_ == 0) error_ = subject.program + " did not start";
 }
@@ -99,12 +108,13 @@ EchoServer::~EchoServer() {
   waitpid(pid_, nullptr, 0);
 }
 
-void EchoServer::start(const EchoSubject& subject, int cpu) {
+void EchoServer::start(const EchoSubject& subject, int cpu, const std::vector<std::string>& more) {
   const std::string path = program_path(subject.program);
   const std::string cpu_text = std::to_string(cpu);
   std::vector<const char*> words = {path.c_str(), "--cpu", cpu_text.c_str(), "--wait",
                                     subject.wait.c_str()};
   if (subject.timers) words.push_back("--timers");
+  for (const std::string& word : more) words.push_back(word.c_str());
   words.push_back(nullptr);
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return;
@@ -127,6 +137,10 @@ std::int64_t EchoServer::cpu_ns() const {
   timespec used{};
   clock_gettime(clock_, &used);
   return used.tv_sec * 1'000'000'000 + used.tv_nsec;
+}
+
+double EchoServer::resident_bytes() const {
+  return bytes_in(fmt::format("/proc/{}/status", pid_), "VmRSS:");
 }
 
 }  // namespace pinion::bench

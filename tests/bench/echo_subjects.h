@@ -33,10 +33,15 @@ std::vector<std::string> echo_subject_names();
 /// Whether the subject's program was built.
 bool was_built(const EchoSubject& subject);
 
+/// The number of kibibytes in the line of a file like /proc/meminfo that begins with `key`, in
+/// bytes; 0 when there is none.
+double bytes_in(const std::string& path, const std::string& key);
+
 /// A server's process, tied to a cpu; it ends with this object.
 class EchoServer {
  public:
-  EchoServer(const EchoSubject& subject, int cpu);
+  /// `more` goes to the program's command line.
+  EchoServer(const EchoSubject& subject, int cpu, const std::vector<std::string>& more = {});
   ~EchoServer();
   EchoServer(const EchoServer&) = delete;
   EchoServer& operator=(const EchoServer&) = delete;
@@ -48,8 +53,11 @@ class EchoServer {
   /// What the process has used so far, user and system, in nanoseconds.
   [[nodiscard]] std::int64_t cpu_ns() const;
 
+  /// The memory that it has touched (VmRSS), in bytes.
+  [[nodiscard]] double resident_bytes() const;
+
  private:
-  void start(const EchoSubject& subject, int cpu);
+  void start(const EchoSubject& subject, int cpu, const std::vector<std::string>& more);
 
   pid_t pid_ = -1;
   clockid_t clock_ = 0;

@@ -131,6 +131,15 @@ TEST(EchoLoadTest, PutsRepliesTogetherFromPieces) {
   }
 }
 
+TEST(EchoLoadTest, RunsOnEachConnectionOnce) {
+  std::atomic<std::size_t> bytes_seen = 0;
+  PlainServer server([&](std::vector<char>& bytes) { return (bytes_seen += bytes.size()) > 0; });
+  EchoLoad load;
+  ASSERT_EQ(load.connect(server.port(), 7), "");
+  EXPECT_EQ(load.run_on_each(100), "");
+  EXPECT_EQ(bytes_seen, 700U);
+}
+
 TEST(EchoLoadTest, NoticesAWrongByte) {
   const auto flip = once([](std::vector<char>& bytes) { bytes.back() ^= 1; });
   EXPECT_EQ(load_closed(64, flip).error, "the server sent a byte that is not the one it was sent");

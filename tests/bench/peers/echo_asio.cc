@@ -29,23 +29,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
         idle_timer_(socket_.get_executor()) {}
 
   void begin() {
-    start(idle_timer_, kIdleTimeout);
+    start(idle_timer_, echo_timeouts.idle);
     read();
   }
 
  private:
   void read() {
-    start(read_timer_, kReadTimeout);
+    start(read_timer_, echo_timeouts.read);
     socket_.async_read_some(asio::buffer(buffer_),
                             [self = shared_from_this()](asio::error_code error, std::size_t got) {
                               if (error) return self->end();
-                              self->start(self->idle_timer_, kIdleTimeout);
+                              self->start(self->idle_timer_, echo_timeouts.idle);
                               self->write(got);
                             });
   }
 
   void write(std::size_t size) {
-    start(write_timer_, kWriteTimeout);
+    start(write_timer_, echo_timeouts.write);
     asio::async_write(socket_, asio::buffer(buffer_.data(), size),
                       [self = shared_from_this()](asio::error_code error, std::size_t) {
                         if (self->timers_) self->write_timer_.cancel();

@@ -121,9 +121,9 @@ void run(const EchoServerOptions& options) {
   require(server.base != nullptr, "event_base_new");
   server.timers = options.timers;
   if (options.timers) {
-    server.read_timeout = common_timeout(server.base, kReadTimeout);
-    server.write_timeout = common_timeout(server.base, kWriteTimeout);
-    server.idle_timeout = common_timeout(server.base, kIdleTimeout);
+    server.read_timeout = common_timeout(server.base, echo_timeouts.read);
+    server.write_timeout = common_timeout(server.base, echo_timeouts.write);
+    server.idle_timeout = common_timeout(server.base, echo_timeouts.idle);
   }
   const int fd = listen_on_loopback();
   event_assign(&server.listener, server.base, fd, EV_READ | EV_PERSIST, &on_connection, &server);

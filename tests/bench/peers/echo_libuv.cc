@@ -86,7 +86,7 @@ void queue(Connection& connection, const char* bytes, std::size_t count) {
   const uv_buf_t rest = uv_buf_init(write->bytes.data(), static_cast<unsigned>(count));
   auto* const stream = reinterpret_cast<uv_stream_t*>(&connection.socket);
   ++connection.writes;
-  start(connection, kWrite, kWriteTimeout);
+  start(connection, kWrite, echo_timeouts.write);
   if (uv_write(&write->request, stream, &rest, 1, &on_written) == 0) return;
   delete write;
   --connection.writes;
@@ -97,8 +97,8 @@ void on_read(uv_stream_t* stream, ssize_t got, const uv_buf_t* buffer) {
   Connection& connection = connection_of(stream);
   if (got == 0) return;
   if (got < 0) return end(connection);
-  start(connection, kIdle, kIdleTimeout);
-  start(connection, kRead, kReadTimeout);
+  start(connection, kIdle, echo_timeouts.idle);
+  start(connection, kRead, echo_timeouts.read);
   const uv_buf_t bytes = uv_buf_init(buffer->base, static_cast<unsigned>(got));
   const int sent = connection.writes == 0 ? uv_try_write(stream, &bytes, 1) : UV_EAGAIN;
   if (sent == got) return;
@@ -129,8 +129,8 @@ void on_connection(uv_stream_t* listener, int status) {
   auto* const stream = reinterpret_cast<uv_stream_t*>(&connection->socket);
   if (uv_accept(listener, stream) != 0) return end(*connection);
   uv_tcp_nodelay(&connection->socket, 1);
-  start(*connection, kRead, kReadTimeout);
-  start(*connection, kIdle, kIdleTimeout);
+  start(*connection, kRead, echo_timeouts.read);
+  start(*connection, kIdle, echo_timeouts.idle);
   uv_read_start(stream, &on_buffer_wanted, &on_read);
 }
 

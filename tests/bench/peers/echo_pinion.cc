@@ -64,9 +64,9 @@ Result<> set_up(Lcore& lcore, Server& server) {
 void run(const EchoServerOptions& options) {
   Server server{.keepalive = {}, .once = options.once};
   if (options.timers) {
-    server.keepalive.idle = kIdleTimeout;
-    server.read_timeout = kReadTimeout;
-    server.write_timeout = kWriteTimeout;
+    server.keepalive.idle = echo_timeouts.idle;
+    server.read_timeout = echo_timeouts.read;
+    server.write_timeout = echo_timeouts.write;
   }
   const auto runtime = must(Runtime::create({.cpus = {static_cast<unsigned>(options.cpu)},
                                              .loop = {.idle = idle_policy(options.waiting)}}));

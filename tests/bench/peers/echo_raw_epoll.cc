@@ -75,8 +75,8 @@ class Server {
       set_no_delay(fd);
       at(fd).open = true;
       watch(fd, EPOLLIN | EPOLLOUT | EPOLLET);
-      start(fd, Timeout::read, kReadTimeout);
-      start(fd, Timeout::idle, kIdleTimeout);
+      start(fd, Timeout::read, echo_timeouts.read);
+      start(fd, Timeout::idle, echo_timeouts.idle);
     }
   }
 
@@ -89,13 +89,13 @@ class Server {
         if (got < 0 && errno == EAGAIN) return;
         return end(fd);
       }
-      start(fd, Timeout::idle, kIdleTimeout);
-      start(fd, Timeout::read, kReadTimeout);
+      start(fd, Timeout::idle, echo_timeouts.idle);
+      start(fd, Timeout::read, echo_timeouts.read);
       const ssize_t sent = send(fd, buffer.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL);
       if (sent < got) {
         if (sent < 0 && errno != EAGAIN) return end(fd);
         at(fd).unsent.assign(buffer.data() + (sent < 0 ? 0 : sent), buffer.data() + got);
-        return start(fd, Timeout::write, kWriteTimeout);
+        return start(fd, Timeout::write, echo_timeouts.write);
       }
       if (got < static_cast<ssize_t>(buffer.size())) return;
     }

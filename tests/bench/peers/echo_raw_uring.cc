@@ -191,8 +191,8 @@ class Server {
   void begin(int fd) {
     set_no_delay(fd);
     at(fd) = {};
-    start(fd, Timeout::read, kReadTimeout);
-    start(fd, Timeout::idle, kIdleTimeout);
+    start(fd, Timeout::read, echo_timeouts.read);
+    start(fd, Timeout::idle, echo_timeouts.idle);
     receive(fd);
   }
 
@@ -212,8 +212,8 @@ class Server {
       if (result <= 0 || connection.ended) {
         give_back(buffer);
       } else {
-        start(fd, Timeout::idle, kIdleTimeout);
-        start(fd, Timeout::read, kReadTimeout);
+        start(fd, Timeout::idle, echo_timeouts.idle);
+        start(fd, Timeout::read, echo_timeouts.read);
         state(buffer) = {.size = static_cast<std::uint32_t>(result)};
         send_in_turn(fd, buffer);
       }
@@ -240,7 +240,7 @@ class Server {
 
   void send(int fd, std::uint16_t buffer) {
     at(fd).sending = buffer;
-    start(fd, Timeout::write, kWriteTimeout);
+    start(fd, Timeout::write, echo_timeouts.write);
     io_uring_sqe& sqe = entry({Operation::send, buffer, static_cast<std::uint32_t>(fd)});
     io_uring_prep_send(&sqe, fd, memory_ + buffer * kReadSize, state(buffer).size,
                        MSG_NOSIGNAL | MSG_WAITALL);

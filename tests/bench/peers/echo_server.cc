@@ -21,8 +21,9 @@ namespace pinion::bench {
 namespace {
 
 [[noreturn]] void wrong_use() {
-  fmt::print(stderr,
-             "usage: echo server: --cpu N [--timers] [--wait park|adaptive|spin] [--once]\n");
+  fmt::print(
+      stderr,
+      "usage: echo server: --cpu N [--timers] [--wait park|adaptive|spin] [--once] [--patient]\n");
   std::exit(2);
 }
 
@@ -61,6 +62,8 @@ EchoServerOptions start_echo_server(int argc, char** argv) {
     const std::string_view word = argv[i];
     if (word == "--timers") {
       options.timers = true;
+    } else if (word == "--patient") {
+      echo_timeouts = {echo_timeouts.read * 10, echo_timeouts.write * 10, echo_timeouts.idle * 10};
     } else if (word == "--once") {
       options.once = true;
     } else if (word == "--cpu" && i + 1 < argc) {

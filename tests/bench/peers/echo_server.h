@@ -25,15 +25,21 @@ struct EchoServerOptions {
   bool once = false;  ///< pinion's: end when the last connection has ended
 };
 
-inline constexpr std::chrono::seconds kReadTimeout{30};
-inline constexpr std::chrono::seconds kWriteTimeout{10};
-inline constexpr std::chrono::seconds kIdleTimeout{60};
+struct EchoTimeouts {
+  std::chrono::seconds read{30};
+  std::chrono::seconds write{10};
+  std::chrono::seconds idle{60};
+};
+
+/// What start_echo_server() was told; not changed afterwards.
+inline EchoTimeouts echo_timeouts;
 
 /// The most that is read at once, so that all of them have the same size of buffer.
 inline constexpr std::size_t kReadSize = 4096;
 
-/// Reads `--cpu N`, `--timers`, `--wait park|adaptive|spin`, `--once`; ties this process to the cpu
-/// and to its parent's life, raises its descriptor limit. On wrong use says so and exits with 2.
+/// Reads `--cpu N`, `--timers`, `--wait park|adaptive|spin`, `--once`, and `--patient`, which makes
+/// all timeouts ten times as long; ties this process to the cpu and to its parent's life, and
+/// raises its descriptor limit. On wrong use says so and exits with 2.
 EchoServerOptions start_echo_server(int argc, char** argv);
 
 /// Ends the process, with what failed and errno, when `ok` is false.

@@ -3,10 +3,13 @@
 #include <fmt/core.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <vector>
 
 namespace pinion::bench {
 namespace {
@@ -73,6 +76,37 @@ int pin_to_cpu(int cpu) {
   CPU_ZERO(&one);
   CPU_SET(static_cast<std::size_t>(cpu), &one);
   return sched_setaffinity(0, sizeof one, &one) == 0 ? cpu : -1;
+}
+
+TwoCpus choose_two_cpus(int wanted) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> cpus;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(static_cast<std::size_t>(i), &allowed)) cpus.push_back(i);
+  }
+  const int server = wanted >= 0 ? wanted : cpus.back();
+  const auto load = std::ranges::find_if(cpus, [server](int cpu) { return cpu != server; });
+  if (std::ranges::find(cpus, server) == cpus.end()) {
+    return {
+        .error = fmt::format(
+            "error: can't run on cpu {}\nfix: --cpu with one that `taskset -p $$` shows", server)};
+  }
+  if (load == cpus.end()) {
+    return {.error =
+                "error: one cpu, and two are needed: the server's and the load's\n"
+                "fix: taskset -c 0,1"};
+  }
+  return {.server = server, .load = *load, .error = {}};
+}
+
+std::size_t raise_descriptor_limit() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
 }
 
 }  // namespace pinion::bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 /// Where a figure was taken: without it, it means nothing.
@@ -26,5 +27,18 @@ std::string to_string(const Machine& machine);
 /// Ties the calling thread to one cpu; -1 takes the last one it may use. Returns the cpu, or -1
 /// when the kernel refuses.
 int pin_to_cpu(int cpu);
+
+/// Where a server runs, and where its load.
+struct TwoCpus {
+  int server = -1;
+  int load = -1;
+  std::string error;  ///< empty: good. Otherwise "error: …\nfix: …"; the program exits with 2.
+};
+
+/// The server's is `wanted`, or with -1 the last one allowed; the load's another one.
+TwoCpus choose_two_cpus(int wanted);
+
+/// Raises this process's descriptor limit as far as it may, and returns it.
+std::size_t raise_descriptor_limit();
 
 }  // namespace pinion::bench
