@@ -143,7 +143,7 @@ Task<int> nested(int depth, int& told) {
 }
 
 TEST_F(WhenCancelTest, ReachesAnyDepthWithoutStack) {
-  for (const int depth : {1, 100, 50'000}) {
+  for (const int depth : {1, 100, 150'000}) {
     int told = 0;
     int reached = 0;
     const auto top = [&]() -> Task<> { reached = co_await nested(depth, told); };
@@ -194,6 +194,24 @@ TEST_F(WhenCancelTest, ChildrenGoWithTheLoopWhateverTheyStandIn) {
     EXPECT_GT(Counted::made, 0);
     EXPECT_EQ(Counted::made, Counted::gone);
   }
+}
+
+TEST_F(WhenCancelTest, ChildrenGoWithTheRunAndLeaveTheirRoom) {
+  LoopOptions options;
+  options.max_tasks = 300;
+  options.wind_down = 1ms;
+  loop.reset();
+  loop = test::make_loop(time, options);
+  for (int run = 0; run < 3; ++run) {
+    EXPECT_TRUE(loop->spawn(crowd()));
+    turns(5);
+    EXPECT_GT(loop->stats().tasks_live, 100U);
+    loop->stop();
+    loop->run();
+    EXPECT_EQ(loop->stats().tasks_live, 0U);
+    EXPECT_EQ(loop->frame_pool().stats().live, 0U);
+  }
+  EXPECT_EQ(loop->stats().tasks_refused, 0U);
 }
 
 /// What the kernel does for the loser ends before when_any() does, and what it had done isn't lost.

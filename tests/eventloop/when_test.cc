@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -180,6 +181,40 @@ TEST_F(WhenTest, ATaskThatEndsInTheTurnOfItsDeadlineHasOneOutcome) {
   }
 }
 
+/// After so many calls in one turn the task that waits goes on in the next one only, and the timers
+/// of this turn come in between.
+TEST_F(WhenTest, ATaskThatHasEndedIsInTimeWhateverTheTurnStillBrings) {
+  const auto nothing = []() -> Task<> { co_return; };
+  const auto pause = []() -> Task<> { co_await yield(); };
+  for (int calls = 0; calls < 70; ++calls) {
+    std::uint64_t end = 0;
+    const auto child = [&]() -> Task<int> {
+      co_await pause();
+      for (int i = 0; i < calls; ++i) co_await nothing();
+      end = loop->stats().turns;
+      co_return calls;
+    };
+    std::optional<TaskResult<int>> outcome;
+    const auto bounded = [&]() -> Task<> { outcome = co_await with_deadline(10ms, child()); };
+    const TaskHandle task = loop->spawn(bounded());
+    loop->turn();
+    const std::uint64_t last = loop->stats().turns + 1;  // Whose timers end the task.
+    time.advance(20ms);
+    EXPECT_TRUE(run_to_end(task));
+    EXPECT_EQ(outcome->has_value(), end == last) << calls << " calls";
+  }
+}
+
+TEST_F(WhenTest, ADelayCountsFromTheCall) {
+  std::optional<TaskResult<int>> outcome;
+  const auto bounded = [&]() -> Task<> {
+    time.advance(1h);  // It has worked long.
+    outcome = co_await with_deadline(10ms, after(9ms, 9));
+  };
+  run(bounded);
+  EXPECT_EQ(outcome, 9);
+}
+
 TEST_F(WhenTest, WhatAnExpressionMakesIsDestroyedOnce) {
   Counted::reset();
   const auto child = [](Counted) -> Task<Counted> {
@@ -253,6 +288,18 @@ TEST_F(WhenDeathTest, AwaitingAnEmptyTaskEndsTheProcessWithTheRemedy) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto parent = []() -> Task<> { co_await Task<>(); };
   EXPECT_DEATH((loop->spawn(parent()), loop->turn()), "co_await of an empty task.*\n.*fix: ");
+}
+
+TEST_F(WhenDeathTest, ATaskStartsOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto parent = []() -> Task<> {
+    std::array<Task<int>, 1> task = {after(0ms, 1)};
+    for (int i = 0; i < 2; ++i) {
+      const auto all = co_await when_all(std::span<Task<int>>(task));
+      EXPECT_TRUE(all);
+    }
+  };
+  EXPECT_DEATH((loop->spawn(parent()), turns(5)), "root.context == nullptr");
 }
 
 TEST_F(WhenDeathTest, AResultIsThereOnlyOnceTheTaskHasEnded) {

@@ -57,10 +57,14 @@ TEST_F(MaybeYieldTest, GoesOnWhileNothingIsDue) {
   EXPECT_FALSE(yields_after([] {}));
 }
 
-TEST_F(MaybeYieldTest, YieldsToATimerThatIsDue) {
+TEST_F(MaybeYieldTest, YieldsToATimerThatIsDueBeforeTheSliceIsUsedUp) {
+  LoopOptions options;
+  options.task_slice = 1h;
+  loop.reset();
+  loop = test::make_loop(time, options);
   TimerEntry timer([](TimerEntry&) {});
-  loop->arm_after(timer, 50us);  // A tick of the wheel, at most, after that.
-  EXPECT_FALSE(yields_after([&] { time.advance(49us); }));
+  loop->arm_after(timer, 5ms);
+  EXPECT_FALSE(yields_after([&] { time.advance(4ms); }));
   EXPECT_TRUE(yields_after([&] { time.advance(1ms); }));
   EXPECT_FALSE(timer.armed());
 }
@@ -114,17 +118,20 @@ TEST(MaybeYield, ATaskThatComputesOnTheCountersClockHoldsUpNobody) {
     bool set = false;
   } flag;
   std::uint64_t calls = 0;
+  bool looks_soon = true;
   const auto compute = [&]() -> Task<> {
     const Instant limit = MonotonicTime::read() + 60s;
     while (!flag.set) {
       if (++calls % 1024 == 0 && MonotonicTime::read() > limit) break;
       co_await maybe_yield();
+      looks_soon = looks_soon && detail::go_on_until <= time->counter_after(10us);
     }
   };
   loop->arm_after(flag, 20ms);
   const TaskHandle task = loop->spawn(compute());
   while (!task.done()) loop->turn();
   EXPECT_TRUE(flag.set);
+  EXPECT_TRUE(looks_soon);
   EXPECT_GT(calls, loop->stats().resumptions);  // It went on in between.
 }
 
