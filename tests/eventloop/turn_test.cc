@@ -477,7 +477,7 @@ TEST_F(Sleep, ManyOperationsAreSubmittedBeforeTheSleep) {
     }
     const auto entered = [&] { return loop->ring().stats().enters - loop->stats().parks; };
     const std::uint64_t before = entered();
-    loop->arm_after(alarm, 5ms);
+    loop->arm_after(alarm, 100ms);  // Far enough for the loop to get to its sleep.
     EXPECT_TRUE(comes_before_the_bound([&] { return fired; }));
     const std::uint64_t beside_sleeps = entered() - before;
     loop->ring().quiesce(1s);

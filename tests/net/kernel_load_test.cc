@@ -218,6 +218,7 @@ TEST(KernelLoadOfClients, L16_ABurstOfClientsOverflowsNoSmallCompletionQueue) {
   };
   const TaskHandle accepting = world.loop().spawn(accept());
   EXPECT_TRUE(world.loop().run_until([&] { return answered == kClients; }, 30s));
+  EXPECT_GT(world.loop().ring().stats().overflows, 0U);
   listener->close();
   EXPECT_TRUE(world.loop().run_until([&] { return accepting.done(); }, 5s));
 }
