@@ -9,18 +9,21 @@
 namespace pinion {
 
 /// The largest value that falls into `bucket`.
-constexpr std::uint64_t Histogram::top_of(std::size_t bucket) noexcept {
+template <unsigned kPrecisionBits>
+constexpr std::uint64_t BasicHistogram<kPrecisionBits>::top_of(std::size_t bucket) noexcept {
   if (bucket < 2 * kPerPower) return bucket;
   const std::size_t dropped = bucket / kPerPower - 1;
   const std::uint64_t kept = bucket - dropped * kPerPower;
   return (kept << dropped) + ((std::uint64_t{1} << dropped) - 1);
 }
 
-double Histogram::mean() const noexcept {
+template <unsigned kPrecisionBits>
+double BasicHistogram<kPrecisionBits>::mean() const noexcept {
   return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_);
 }
 
-std::uint64_t Histogram::percentile(double percent) const noexcept {
+template <unsigned kPrecisionBits>
+std::uint64_t BasicHistogram<kPrecisionBits>::percentile(double percent) const noexcept {
   static_assert(bucket_of(std::numeric_limits<std::uint64_t>::max()) == kBuckets - 1);
   static_assert(top_of(kBuckets - 1) == std::numeric_limits<std::uint64_t>::max());
   PINION_ASSERT(percent >= 0.0);
@@ -40,7 +43,8 @@ std::uint64_t Histogram::percentile(double percent) const noexcept {
   return max_;
 }
 
-void Histogram::merge(const Histogram& other) noexcept {
+template <unsigned kPrecisionBits>
+void BasicHistogram<kPrecisionBits>::merge(const BasicHistogram& other) noexcept {
   for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
     buckets_[bucket] += other.buckets_[bucket];
   }
@@ -50,12 +54,16 @@ void Histogram::merge(const Histogram& other) noexcept {
   max_ = std::max(max_, other.max_);
 }
 
-void Histogram::reset() noexcept {
+template <unsigned kPrecisionBits>
+void BasicHistogram<kPrecisionBits>::reset() noexcept {
   buckets_.fill(0);  // in place: a temporary would take 30 KiB of the stack
   count_ = 0;
   sum_ = 0;
   min_ = std::numeric_limits<std::uint64_t>::max();
   max_ = 0;
 }
+
+template class BasicHistogram<6>;
+template class BasicHistogram<3>;
 
 }  // namespace pinion

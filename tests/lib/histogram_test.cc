@@ -49,6 +49,21 @@ TEST(Histogram, IsExactBelow128) {
   }
 }
 
+TEST(CoarseHistogram, IsExactBelow16AndThenAboveByLessThanAnEighth) {
+  for (std::uint64_t value = 0; value < 100'000; value += value < 1000 ? 1 : 37) {
+    CoarseHistogram histogram;
+    histogram.record(value);
+    histogram.record(kMax64);  // Or the largest value would cut it off.
+    const std::uint64_t median = histogram.percentile(50);
+    EXPECT_GE(median, value);
+    if (value < 16) {
+      EXPECT_EQ(median, value);
+    } else {
+      EXPECT_LT(median - value, (value + 7) / 8);
+    }
+  }
+}
+
 TEST(Histogram, TakesTheNearestRank) {
   Histogram histogram;
   for (std::uint64_t value = 1; value <= 100; ++value) histogram.record(value);
