@@ -3,9 +3,10 @@
 #include <utility>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/runtime.h>
 #include <pinion/lib/guarded.h>
 
-/// Where the loop calls handlers, pollers and drainables. The one file of the loop that is built
+/// Where the loop calls handlers, pollers, drainables and reports. The one file of it that is built
 /// with exceptions: one that leaves such a call ends the process here, whoever turns the loop.
 
 namespace pinion {
@@ -20,7 +21,7 @@ void Ring::deliver(const Entry& entry) {
     --completion.in_flight_;
     --in_flight_;
   }
-  *running_ = {"completion", nullptr, reinterpret_cast<const void*>(completion.handler_)};
+  running_->note("completion", nullptr, reinterpret_cast<const void*>(completion.handler_));
   guarded("a completion handler",
           [&] { completion.handler_(completion, entry.result, entry.flags); });
 }
@@ -67,6 +68,12 @@ void Loop::cancel_park() {
 
 void Loop::tell(Drainable& drainable, Order order) {
   guarded("a drainable", [&] { (drainable.*order)(); });
+}
+
+void Lcore::write_reports(ReportText& text) {
+  for (const auto& write : reports_) {
+    guarded("a report", [&] { write(text); });
+  }
 }
 
 /// Through a list of what is left to tell, since they may remove themselves or each other.

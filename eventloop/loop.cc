@@ -15,6 +15,10 @@ namespace {
 
 thread_local Loop* current_loop = nullptr;
 
+/// An idle turn takes less than 1 us, with an interrupt a few more. What takes longer is looked
+/// into, for the price of a system call.
+constexpr Delay kLongestIdleTurn = std::chrono::microseconds{20};
+
 Result<> check_options(const LoopOptions& options) {
   const std::array<std::pair<const char*, std::size_t>, 6> positive = {{
       {"message_budget", options.message_budget},
@@ -114,6 +118,7 @@ Result<> Loop::adopt_thread() {
   // Otherwise the kernel ends a sleep up to 50 us late, to save wake-ups.
   timer_slack_before_ = static_cast<unsigned long>(prctl(PR_GET_TIMERSLACK));
   prctl(PR_SET_TIMERSLACK, 1UL);
+  preemptions_ = count_preemptions();
   return {};
 }
 
@@ -153,7 +158,7 @@ std::size_t Loop::turn() {
   PINION_ASSERT(adopted.has_value());
   read_clock();
   const std::size_t done = run_phases();
-  ring_->submit();
+  submit();
   spent_ = done > 0 ? Spent::busy : Spent::idle;
   return done;
 }
@@ -187,6 +192,8 @@ void Loop::read_clock() noexcept {
       return;
     case Spent::idle:
       stats_.idle_ns += nanoseconds;
+      if (elapsed > kLongestIdleTurn) [[unlikely]]
+        note_long_idle_turn();
       return;
     case Spent::parked:
       stats_.parked_ns += nanoseconds;
@@ -195,30 +202,42 @@ void Loop::read_clock() noexcept {
       stats_.busy_ns += nanoseconds;
       break;
   }
-  if (elapsed <= options_.overlong_turn) return;
-  ++stats_.overlong_turns;
-  if (elapsed <= stats_.worst_turn) return;
-  stats_.worst_turn = elapsed;
-  stats_.worst_turn_last = running_;
-  stats_.worst_turn_ran = ran_;
+  if (elapsed > options_.overlong_turn) [[unlikely]]
+    note_overlong_turn(elapsed);
 }
 
+std::size_t Loop::run_phases() {
+  if (--turns_to_timed_ > 0) [[likely]]
+    return run_phases<false>();
+  turns_to_timed_ = LoopStats::kTurnsPerTimed;
+  phase_began_ = now_;
+  return run_phases<true>();
+}
+
+template <bool kTimed>
+std::size_t Loop::ended(Phase phase, std::size_t did) noexcept {
+  if constexpr (kTimed) time_phase(phase, did);
+  return did;
+}
+
+template <bool kTimed>
 std::size_t Loop::run_phases() {
   ++stats_.turns;
   ran_ = 0;
   std::size_t done = take_requests() ? 1 : 0;
-  std::size_t arrived = handle_messages();
-  const std::size_t completions = ring_->poll(options_.completion_budget);
+  std::size_t arrived = ended<kTimed>(Phase::messages, handle_messages());
+  const std::size_t completions =
+      ended<kTimed>(Phase::completions, ring_->poll(options_.completion_budget));
   stats_.completions += completions;
   ran_ += static_cast<std::uint32_t>(completions);
   arrived += completions;
-  arrived += poll_pollers();
+  arrived += ended<kTimed>(Phase::pollers, poll_pollers());
   if (arrived > 0 && was_idle_) {
-    idle_controller_.on_arrival(saturating_sub(now_, idle_since_));
+    idle_controller_.on_arrival(saturating_sub(now_, idle_since_), spent_ == Spent::parked);
   }
   done += arrived;
-  done += run_ready();
-  done += fire_timers();
+  done += ended<kTimed>(Phase::tasks, run_ready());
+  done += ended<kTimed>(Phase::timers, fire_timers());
   return done;
 }
 
@@ -240,7 +259,7 @@ Instant Loop::fresh_now() noexcept {
 }
 
 void Loop::note_running(const char* kind, const char* name, const void* code) noexcept {
-  running_ = Running{kind, name, code};
+  running_.note(kind, name, code);
   ++ran_;
 }
 

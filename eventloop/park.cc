@@ -33,21 +33,21 @@ void pause_processor() noexcept {
 void Loop::rest() {
   const bool busy = spent_ == Spent::busy;
   const Delay idle = busy ? Delay{} : saturating_sub(now_, idle_since_);
-  const IdleController::Step next = idle_controller_.next_step(idle);
+  const IdleController::Step next = idle_controller_.next_step(idle, now_);
   const bool more = busy && (ready_count_ > 0 || ring_->ready() || !mailbox_.empty());
   if (next != IdleController::Step::park || more) {
-    ring_->submit();
+    submit();
     if (busy || next != IdleController::Step::pause) return;
     for (int i = 0; i < kPausesPerTurn; ++i) pause_processor();
     return;
   }
-  if (ring_->queued() > kSubmittedAsleep) ring_->submit();
+  if (ring_->queued() > kSubmittedAsleep) submit();
   if (busy) {
     read_clock();  // The turn ends here.
     spent_ = Spent::idle;
     begin_idling();
   }
-  if (!park()) ring_->submit();
+  if (!park()) submit();
 }
 
 /// Returns whether the ring was entered.
@@ -89,7 +89,7 @@ bool Loop::still_nothing_to_do(Delay& longest) {
   arrived += poll_pollers();
   if (arrived > 0) {
     // What they armed or queued belongs to the next turn.
-    idle_controller_.on_arrival(saturating_sub(now_, idle_since_));
+    idle_controller_.on_arrival(saturating_sub(now_, idle_since_), false);
     spent_ = Spent::busy;
     was_idle_ = false;
     doze_ = {};

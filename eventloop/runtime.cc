@@ -20,6 +20,8 @@
 #include <pinion/lib/log.h>
 #include <pinion/timers/time_source.h>
 
+#include "inquiry.h"
+
 namespace pinion {
 namespace {
 
@@ -53,7 +55,24 @@ std::string to_list(const cpu_set_t& set) {
   return list;
 }
 
-Result<> check_cpus(const std::vector<unsigned>& cpus) {
+/// Two lcores on one CPU, if that is allowed: neither may spin without end while the other waits.
+Result<> check_sharing(const RuntimeOptions& options, std::size_t one, std::size_t other) {
+  const unsigned cpu = options.cpus[other];
+  if (!options.allow_shared_cpus) {
+    return fail(ErrorCode::invalid_argument, fmt::format("two lcores on CPU {}", cpu),
+                "give each lcore a CPU of its own, or allow them to share (allow_shared_cpus)");
+  }
+  if (options.loop.idle == IdlePolicy::spin) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("lcores that never sleep would take CPU {} from each other", cpu),
+                "idle policy park or adaptive, or a CPU for each lcore");
+  }
+  log_warn("lcores {} and {} share CPU {}: each waits while the other runs", one, other, cpu);
+  return {};
+}
+
+Result<> check_cpus(const RuntimeOptions& options) {
+  const std::vector<unsigned>& cpus = options.cpus;
   const Result<cpu_set_t> allowed = allowed_cpus();
   if (!allowed) return tl::unexpected(allowed.error());
   if (cpus.empty()) {
@@ -67,9 +86,10 @@ Result<> check_cpus(const std::vector<unsigned>& cpus) {
           fmt::format("choose from {}, or widen the set with taskset or the cgroup's cpuset",
                       to_list(*allowed)));
     }
-    if (std::find(cpus.begin(), cpu, *cpu) != cpu) {
-      return fail(ErrorCode::invalid_argument, fmt::format("two lcores on CPU {}", *cpu),
-                  "give each lcore a CPU of its own");
+    if (const auto first = std::find(cpus.begin(), cpu, *cpu); first != cpu) {
+      const Result<> shared = check_sharing(options, static_cast<std::size_t>(first - cpus.begin()),
+                                            static_cast<std::size_t>(cpu - cpus.begin()));
+      if (!shared) return shared;
     }
   }
   return {};
@@ -167,11 +187,11 @@ class Runtime::SignalMask {
     pthread_sigmask(SIG_SETMASK, &all, nullptr);
   }
 
-  /// Those that drain, on top of what was blocked before.
-  void block_only(const sigset_t& drain) noexcept {
+  /// Those that the runtime acts on, on top of what was blocked before.
+  void block_only(const sigset_t& handled) noexcept {
     // In one step: one that is pending must not slip through in between.
     sigset_t mask;
-    sigorset(&mask, &before_, &drain);
+    sigorset(&mask, &before_, &handled);
     pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   }
 
@@ -180,6 +200,7 @@ class Runtime::SignalMask {
 };
 
 void Lcore::destroy_kept() noexcept {
+  reports_.clear();
   while (!kept_.empty()) {
     const Kept last = kept_.back();
     kept_.pop_back();
@@ -201,7 +222,7 @@ Result<std::vector<unsigned>> first_cpus(std::size_t count) {
 }
 
 Result<std::unique_ptr<Runtime>> Runtime::create(RuntimeOptions options) {
-  if (Result<> checked = check_cpus(options.cpus); !checked) {
+  if (Result<> checked = check_cpus(options); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
   const int wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -228,6 +249,11 @@ void Runtime::request_stop() noexcept {
   wake();
 }
 
+void Runtime::request_report() noexcept {
+  report_requested_.store(true, std::memory_order_release);
+  wake();
+}
+
 void Runtime::wake() noexcept {
   const std::uint64_t one = 1;
   // It fails only when the counter is full, and then run() is awake.
@@ -235,26 +261,27 @@ void Runtime::wake() noexcept {
 }
 
 Result<RunReport> Runtime::run(const Setup& setup) {
-  sigset_t drain_signals;
-  sigemptyset(&drain_signals);
+  sigset_t handled;
+  sigemptyset(&handled);
   if (options_.handle_signals) {
-    sigaddset(&drain_signals, SIGTERM);
-    sigaddset(&drain_signals, SIGINT);
+    for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&handled, signal);
   }
-  const int signal_fd = signalfd(-1, &drain_signals, SFD_NONBLOCK | SFD_CLOEXEC);
+  const int signal_fd = signalfd(-1, &handled, SFD_NONBLOCK | SFD_CLOEXEC);
   if (signal_fd < 0) {
     return tl::unexpected(errno_error(errno, "no descriptor for signals", "ulimit -n 65536"));
   }
   SignalMask mask;
   mask.block_for_new_threads();
   Start start;
+  detail::Inquiry inquiry(wake_fd_);  // Its messages live as long as the loops.
   std::vector<std::unique_ptr<Thread>> threads;
   Result<> started = start_threads(threads, start, setup);
-  mask.block_only(drain_signals);
+  mask.block_only(handled);
 
   RunReport report{.ending = Ending::drained, .signal = 0};
   start.decide(started ? Start::Verdict::go : Start::Verdict::give_up);
-  if (started) report.signal = supervise(threads, start, signal_fd);
+  for (const auto& thread : threads) inquiry.add(thread->lcore);
+  if (started) report.signal = supervise(threads, start, inquiry, signal_fd);
   start.release();
   for (const auto& thread : threads) {
     pthread_join(thread->handle, nullptr);
@@ -263,6 +290,7 @@ Result<RunReport> Runtime::run(const Setup& setup) {
       report.ending = Ending::drain_expired;
     }
   }
+  inquiry.progress();  // What was answered at the very end.
   close(signal_fd);
   if (!started) return tl::unexpected(std::move(started.error()));
   return report;
@@ -349,7 +377,7 @@ Result<> Runtime::set_up(Thread& thread, std::unique_ptr<TimeSource>& time,
 
 /// Hands signals and requests on to the loops until all have ended. Returns the last signal.
 int Runtime::supervise(std::vector<std::unique_ptr<Thread>>& threads, const Start& start,
-                       int signal_fd) {
+                       detail::Inquiry& inquiry, int signal_fd) {
   int last_signal = 0;
   bool draining = false;
   const auto drain = [&] {
@@ -362,12 +390,17 @@ int Runtime::supervise(std::vector<std::unique_ptr<Thread>>& threads, const Star
   while (start.ended.load(std::memory_order_acquire) < threads.size()) {
     if (drain_requested_.exchange(false, std::memory_order_acquire)) drain();
     if (stop_requested_.exchange(false, std::memory_order_acquire)) stop();
+    if (report_requested_.exchange(false, std::memory_order_acquire)) inquiry.ask();
     std::array<pollfd, 2> waits = {{{signal_fd, POLLIN, 0}, {wake_fd_, POLLIN, 0}}};
-    ::poll(waits.data(), waits.size(), -1);
+    ::poll(waits.data(), waits.size(), inquiry.progress());
     std::uint64_t count = 0;
     static_cast<void>(!read(wake_fd_, &count, sizeof(count)));
     signalfd_siginfo info{};
     if (read(signal_fd, &info, sizeof(info)) != static_cast<ssize_t>(sizeof(info))) continue;
+    if (info.ssi_signo == SIGUSR1) {
+      inquiry.ask();
+      continue;
+    }
     last_signal = static_cast<int>(info.ssi_signo);
     const bool again = draining;
     again ? stop() : drain();

@@ -60,6 +60,17 @@ void require_descriptors(std::uint64_t connections, std::size_t lcores, std::str
   }
 }
 
+std::vector<unsigned> choose_shared_cpus(unsigned lcores, std::vector<unsigned> cpus) {
+  if (cpus.empty()) cpus = must(first_cpus(std::min<std::size_t>(allowed_cpu_count(), lcores)));
+  const std::size_t different = cpus.size();
+  if (different > lcores) {
+    throw_usage_error(fmt::format("--cpus names {} for {} lcores", different, lcores),
+                      fmt::format("--lcores {}, or more", different));
+  }
+  for (std::size_t i = different; i < lcores; ++i) cpus.push_back(cpus[i % different]);
+  return cpus;
+}
+
 std::vector<unsigned> choose_cpus(unsigned lcores, const std::vector<unsigned>& cpus,
                                   CpuOrder order) {
   if (cpus.empty()) {

@@ -19,6 +19,10 @@ void require_descriptors(std::uint64_t connections, std::size_t lcores, std::str
 /// different ends, so that they don't share a CPU without need.
 enum class CpuOrder : std::uint8_t { from_first, from_last };
 
+/// A CPU for each of `lcores`, which may be more than there are: those of `cpus` in turn, or, when
+/// that is empty, of all that this process may use.
+[[nodiscard]] std::vector<unsigned> choose_shared_cpus(unsigned lcores, std::vector<unsigned> cpus);
+
 /// A CPU for each of `lcores`: those of `cpus`, or, when that is empty, CPUs that this process may
 /// use.
 [[nodiscard]] std::vector<unsigned> choose_cpus(unsigned lcores, const std::vector<unsigned>& cpus,

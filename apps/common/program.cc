@@ -37,6 +37,15 @@ void occupy_standard_streams() noexcept {
   }
 }
 
+/// For a runtime, which reports on it: until there is one, and afterwards, it must not end the
+/// process.
+void hold_report_signal() noexcept {
+  sigset_t report;
+  sigemptyset(&report);
+  sigaddset(&report, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &report, nullptr);
+}
+
 /// After all that is on stdout. An error has two lines, whatever the arguments hold that it shows.
 void say_error(Error error) {
   settle(stdout);
@@ -100,6 +109,7 @@ void hold_signals() noexcept {
 }
 
 int run_program(const std::function<int()>& body) {
+  hold_report_signal();
   occupy_standard_streams();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));  // A reader that left is no reason to die.
   Printers own;

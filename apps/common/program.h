@@ -65,8 +65,9 @@ void print_answer(std::string_view text);
 /// ran. They stay held: what follows a run is over in a moment.
 void hold_signals() noexcept;
 
-/// Runs `body` and returns the process's exit code; an error is printed on stderr as
-/// "error: …" and "fix: …". Ends the process itself when a reader stands still in the end.
+/// Runs `body`, with SIGUSR1 held, and returns the process's exit code; an error is printed on
+/// stderr as "error: …" and "fix: …". Ends the process itself when a reader stands still in the
+/// end.
 [[nodiscard]] int run_program(const std::function<int()>& body);
 
 }  // namespace pinion::apps

@@ -53,7 +53,8 @@ class Server {
   Server(const EchoOptions& options, const Settings& settings)
       : options_(options),
         settings_(settings),
-        cpus_(choose_cpus(options.lcores, options.cpus, CpuOrder::from_first)),
+        cpus_(options.share_cpus ? choose_shared_cpus(options.lcores, options.cpus)
+                                 : choose_cpus(options.lcores, options.cpus, CpuOrder::from_first)),
         report_(cpus_.size(), std::chrono::seconds(options.stats)),
         endpoint_(options.listen) {}
 
@@ -62,7 +63,8 @@ class Server {
     require_descriptors(options_.max_connections, cpus_.size(), "--max-connections");
     hold_signals();
     const LoopOptions loop{.idle = options_.idle, .drain_timeout = options_.drain_timeout};
-    const auto runtime = must(Runtime::create({.cpus = cpus_, .loop = loop}));
+    const auto runtime = must(
+        Runtime::create({.cpus = cpus_, .loop = loop, .allow_shared_cpus = options_.share_cpus}));
     const RunReport ended = must(runtime->run([this](Lcore& lcore) { return set_up(lcore); }));
     report_.finish();
     return ended.exit_code();
@@ -80,6 +82,10 @@ class Server {
 
     Shard& shard =
         lcore.keep(std::make_unique<Shard>(options_, lcore.loop(), std::move(*transport)));
+    lcore.add_report([&shard](ReportText& text) {
+      text.add("requests {}\n", shard.requests);
+      add_to(text, shard.transport->stats());
+    });
     lcore.keep(report_.desk().join(lcore.index(), lcore.loop(), [&shard](EchoFigures& figures) {
       figures = {shard.requests, shard.transport->stats(), shard.loop.stats()};
     }));

@@ -22,6 +22,7 @@ struct EchoOptions {
   Endpoint listen{.address = IpAddress::v4({127, 0, 0, 1}), .port = 7007};
   std::uint32_t lcores = 1;
   std::vector<unsigned> cpus;
+  bool share_cpus = false;
   IdlePolicy idle = IdlePolicy::adaptive;
   Delay read_timeout = std::chrono::seconds{30};
   Delay write_timeout = std::chrono::seconds{10};
@@ -40,6 +41,7 @@ inline void declare(Settings& settings, EchoOptions& options) {
                {{1, 256}});
   settings.add(options.cpus, {"cpus", "the lcores' CPUs; auto: the first this process may use"});
   settings.follow("lcores", "cpus", [&options] { return fmt::format("{}", options.cpus.size()); });
+  settings.add(options.share_cpus, {"share-cpus", "let several lcores run on one CPU"});
   settings.add(options.idle, {"idle", "what an lcore does with nothing to do"});
   settings.add(options.read_timeout, {"read-timeout", "close a connection that sends nothing"},
                {{1ms, kNoTimeout}});

@@ -40,52 +40,16 @@ std::string lateness(const LoopStats& loop, double percent) {
   return loop.timers_fired == 0 ? "-" : rounded_duration(loop.timer_lateness.percentile(percent));
 }
 
-struct Counter {
-  std::uint64_t TransportStats::* member;
-  std::string_view name = {};  ///< Of what goes wrong, or is refused: as in TransportStats.
-};
-
-/// All of TransportStats.
-constexpr std::array kCounters = std::to_array<Counter>({
-    {&TransportStats::accepted},
-    {&TransportStats::connected},
-    {&TransportStats::open},
-    {&TransportStats::closing},
-    {&TransportStats::bytes_in},
-    {&TransportStats::bytes_out},
-    {&TransportStats::read_timeouts},
-    {&TransportStats::write_timeouts},
-    {&TransportStats::deadlines_exceeded, "deadlines_exceeded"},
-    {&TransportStats::keepalive_timeouts},
-    {&TransportStats::keepalive_probes},
-    {&TransportStats::peer_timeouts, "peer_timeouts"},
-    {&TransportStats::resets_received},
-    {&TransportStats::resets_sent},
-    {&TransportStats::gave_way, "gave_way"},
-    {&TransportStats::out_of_resources, "out_of_resources"},
-    {&TransportStats::io_errors, "io_errors"},
-    {&TransportStats::connects_refused},
-    {&TransportStats::connects_unreachable},
-    {&TransportStats::connect_timeouts},
-    {&TransportStats::accept_pauses, "accept_pauses"},
-    {&TransportStats::accept_dropped, "accept_dropped"},
-    {&TransportStats::receive_starved, "receive_starved"},
-    {&TransportStats::receive_paused, "receive_paused"},
-    {&TransportStats::receive_copied, "receive_copied"},
-    {&TransportStats::buffers_free},
-    {&TransportStats::buffers_lowest},
-});
-static_assert(sizeof(TransportStats) == kCounters.size() * sizeof(std::uint64_t),
-              "each counter has its line above");
-
 /// "3 accept_pauses, 2 gave_way", or "none".
 std::string troubles(const EchoFigures& total) {
   std::string text;
   const auto add = [&text](std::uint64_t count, std::string_view name) {
-    if (count == 0 || name.empty()) return;
+    if (count == 0) return;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
   };
-  for (const Counter& counter : kCounters) add(total.transport.*counter.member, counter.name);
+  for (const TransportCounter& counter : transport_counters()) {
+    if (counter.trouble) add(total.transport.*counter.member, counter.name);
+  }
   add(total.loop.tasks_refused, "tasks_refused");
   return text.empty() ? "none" : text;
 }
@@ -107,12 +71,13 @@ std::string pressure(const TransportStats& before, const TransportStats& now) {
 
 void EchoFigures::merge(const EchoFigures& other) {
   requests += other.requests;
-  for (const Counter& counter : kCounters) {
+  for (const TransportCounter& counter : transport_counters()) {
     transport.*counter.member += other.transport.*counter.member;
   }
   for (const auto member :
        {&LoopStats::busy_ns, &LoopStats::idle_ns, &LoopStats::parked_ns, &LoopStats::parks,
-        &LoopStats::overlong_turns, &LoopStats::timers_fired, &LoopStats::tasks_refused}) {
+        &LoopStats::failed_parks, &LoopStats::preempted_spins, &LoopStats::overlong_turns,
+        &LoopStats::timers_fired, &LoopStats::tasks_refused}) {
     loop.*member += other.loop.*member;
   }
   loop.worst_turn = std::max(loop.worst_turn, other.loop.worst_turn);
@@ -151,8 +116,10 @@ std::string summary(const EchoFigures& total, Delay since_start) {
   text += fmt::format("troubles     {}\n", troubles(total));
   text +=
       fmt::format("buffers      {} free, {} at the least\n", net.buffers_free, net.buffers_lowest);
-  text += fmt::format("lcores       {}, {} parks, {} turn{} over 1ms", shares(LoopStats{}, loop),
-                      loop.parks, loop.overlong_turns, loop.overlong_turns == 1 ? "" : "s");
+  text +=
+      fmt::format("lcores       {}, {} parks ({} failed), {} preempted spins, {} turn{} over 1ms",
+                  shares(LoopStats{}, loop), loop.parks, loop.failed_parks, loop.preempted_spins,
+                  loop.overlong_turns, loop.overlong_turns == 1 ? "" : "s");
   if (loop.overlong_turns > 0) {
     text += fmt::format(", the longest {}", rounded_duration(nanoseconds(loop.worst_turn)));
   }

@@ -101,6 +101,7 @@ RunReport run_clients(LoadPlan& plan, const std::vector<unsigned>& cpus,
     auto transport = KernelTransport::create(lcore.loop());
     if (!transport) return tl::unexpected(transport.error());
     Transport& shared = lcore.keep(std::move(*transport));
+    lcore.add_report([&shared](ReportText& text) { add_to(text, shared.stats()); });
     Client& client = lcore.keep(std::make_unique<Client>(plan, lcore.loop(), shared, lcore.index(),
                                                          static_cast<unsigned>(cpus.size())));
     lcore.keep(desk.join(lcore.index(), lcore.loop(),

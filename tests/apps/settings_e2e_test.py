@@ -28,6 +28,7 @@ class Settings(support.TestCase):
             "listen": "127.0.0.1:7007",
             "lcores": 1,
             "cpus": "auto",
+            "share-cpus": False,
             "idle": "adaptive",
             "read-timeout": "30s",
             "write-timeout": "10s",

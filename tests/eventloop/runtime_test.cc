@@ -3,10 +3,13 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -248,9 +251,141 @@ TEST(Runtime, CpusThatCannotBeUsedAreRefusedWithThoseThatCan) {
   const auto twice = Runtime::create({.cpus = {cpu, cpu}});
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().what, "two lcores on CPU " + std::to_string(cpu));
+  RuntimeOptions sharing{.cpus = {cpu, cpu}, .loop = {.idle = IdlePolicy::spin}};
+  sharing.allow_shared_cpus = true;
+  const auto spinning = Runtime::create(sharing);
+  ASSERT_FALSE(spinning);
+  EXPECT_EQ(spinning.error().hint, "idle policy park or adaptive, or a CPU for each lcore");
   const auto too_many = first_cpus(usable_cpus() + 1);
   ASSERT_FALSE(too_many);
   EXPECT_EQ(too_many.error().hint, "choose 1 to " + std::to_string(usable_cpus()) + " lcores");
+}
+
+/// What the process writes to stderr while this lives.
+class Errors {
+ public:
+  Errors() : before_(dup(STDERR_FILENO)), file_(std::tmpfile()) {
+    std::fflush(stderr);
+    dup2(fileno(file_), STDERR_FILENO);
+  }
+  ~Errors() {
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+    std::fclose(file_);
+  }
+  [[nodiscard]] std::string text() const {
+    std::string read(1 << 16, '\0');
+    const ssize_t length = pread(fileno(file_), read.data(), read.size(), 0);
+    read.resize(length < 0 ? 0 : static_cast<std::size_t>(length));
+    return read;
+  }
+  [[nodiscard]] bool hold(const std::string& what) const {
+    return text().find(what) != std::string::npos;
+  }
+
+ private:
+  int before_;
+  std::FILE* file_;
+};
+
+RuntimeOptions sharing_a_cpu(std::size_t lcores) {
+  RuntimeOptions options;
+  options.cpus.assign(lcores, first_cpus(1)->front());
+  options.allow_shared_cpus = true;
+  options.loop.idle = IdlePolicy::park;
+  return options;
+}
+
+/// Ends once stderr holds all that, at the latest after a minute.
+Task<> stop_when_said(Runtime& runtime, const Errors& errors, std::vector<std::string> words) {
+  for (int i = 0; i < 60'000; ++i) {
+    co_await sleep_for(1ms);
+    const std::string text = errors.text();
+    const bool said = std::all_of(words.begin(), words.end(), [&](const std::string& word) {
+      return text.find(word) != std::string::npos;
+    });
+    if (said) break;
+  }
+  runtime.request_stop();
+}
+
+TEST(Runtime, ASignalReportsOnEachLcoreWithWhatTheProgramAddsAndEndsNothing) {
+  const auto runtime = Runtime::create(sharing_a_cpu(2));
+  ASSERT_TRUE(runtime);
+  const Errors errors;
+  const std::vector<std::string> words = {"the program\n  seven of 0", "the program\n  seven of 1"};
+  const RunReport report = run(**runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.add_report([&lcore](ReportText& text) { text.add("seven of {}", lcore.index()); });
+    if (lcore.index() == 0) {
+      lcore.loop().spawn(stop_when_said(**runtime, errors, words), "watching");
+      kill(getpid(), SIGUSR1);
+    }
+    return {};
+  });
+  EXPECT_EQ(report.ending, Ending::stopped);
+  EXPECT_EQ(report.signal, 0);
+  const std::string text = errors.text();
+  for (const std::string& word : words) EXPECT_TRUE(errors.hold(word)) << text;
+  for (const char* const word :
+       {"lcore 0 on CPU ", "lcore 1 on CPU ", "\n  turns ", "\n  overlong ", "\n  parks ",
+        "\n  spins ", "\n  messages ", "\n  tasks     1 live, 1 spawned", "\n  timers ",
+        "\n  wheel ", "\n  ring "}) {
+    EXPECT_TRUE(errors.hold(word)) << word << "\n" << text;
+  }
+  EXPECT_FALSE(errors.hold("drain")) << text;
+}
+
+TEST(Runtime, AReportNamesAnLcoreThatHangsAndWaitsForNone) {
+  const auto runtime = Runtime::create(sharing_a_cpu(2));
+  ASSERT_TRUE(runtime);
+  const Errors errors;
+  std::atomic<bool> seen{false};
+  const auto hang = [](Runtime& asked, const Errors& said, std::atomic<bool>& out) -> Task<> {
+    asked.request_report();
+    // Until both have been reported on, or for a minute.
+    for (int i = 0; i < 60'000 && !out; ++i) {
+      std::this_thread::sleep_for(1ms);
+      out = said.hold("lcore 0 on CPU") && said.hold("task the one that hangs (0x");
+    }
+    co_return;
+  };
+  run(**runtime, [&](Lcore& lcore) -> Result<> {
+    if (lcore.index() == 1) lcore.loop().spawn(hang(**runtime, errors, seen), "the one that hangs");
+    if (lcore.index() == 0) {
+      lcore.loop().spawn(stop_when_said(**runtime, errors, {"lcore 1 on CPU", "turns"}));
+    }
+    return {};
+  });
+  EXPECT_TRUE(seen) << errors.text();
+}
+
+TEST(Runtime, AnLcoreThatAnswersLateIsReportedOnThen) {
+  const auto runtime = Runtime::create(sharing_a_cpu(1));
+  ASSERT_TRUE(runtime);
+  const Errors errors;
+  const auto hang = [](Runtime& asked, const Errors& said) -> Task<> {
+    asked.request_report();
+    for (int i = 0; i < 60'000 && !said.hold("hasn't answered"); ++i) {
+      std::this_thread::sleep_for(1ms);
+    }
+    co_await sleep_for(1ms);
+    for (int i = 0; i < 60'000 && !said.hold("\n  turns "); ++i) co_await sleep_for(1ms);
+    asked.request_stop();
+  };
+  run(**runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.loop().spawn(hang(**runtime, errors));
+    return {};
+  });
+  EXPECT_TRUE(errors.hold("hasn't answered")) << errors.text();
+  EXPECT_TRUE(errors.hold("\n  turns ")) << errors.text();
+}
+
+TEST(ReportText, KeepsWithinItsBound) {
+  ReportText text;
+  for (int i = 0; i < 1000; ++i) text.add("{} ", "0123456789");
+  EXPECT_EQ(text.text().size(), ReportText::kMost);
+  text.clear();
+  EXPECT_EQ(text.text(), "");
 }
 
 }  // namespace

@@ -14,11 +14,18 @@
 /// Ownership:  plain values. Threading: one loop. Cost: a few instructions per idle turn.
 ///
 /// The rule of `adaptive`: the controller keeps a moving average (weight 1/8) of how long the loop
-/// was idle when work arrived that was not a timer, each sample cut off at 8 times the longest
-/// spin. While that average is small, spinning would catch the next arrival: spin for twice the
-/// average. Once the average exceeds the longest spin, park at once, and don't spin again before it
-/// has fallen below half of it. The longest spin is 50 us, and 200 us on a virtual machine, where
-/// waking a parked core takes about 70 us. The second half of a spin pauses between turns.
+/// was idle when work arrived that was not a timer, each sample cut off at 4 times the longest
+/// spin, so that one pause changes nothing. When the work ended a sleep, a third of the longest
+/// spin is taken off: that is what waking took, not the wait for work. While that average is small,
+/// spinning would catch the next arrival: spin for twice the average. Once the average exceeds the
+/// longest spin, park at once, and don't spin again before it has fallen below half of it. The
+/// longest spin is 50 us, and 200 us on a virtual machine, where waking a parked core takes about
+/// 70 us. The second half of a spin pauses between turns.
+///
+/// A CPU that somebody else wants too is not for spinning: a loop that was taken off it 4 times
+/// within 100 ms while it spun parks at once for 100 ms, and for twice as long as the last time, up
+/// to 3.2 s, when that happens again within 1 s of the end. `spin` spins all the same: who asks for
+/// it gives it a CPU. Why and how it was measured: docs/decisions/idle-policy.md.
 
 namespace pinion {
 
@@ -34,8 +41,16 @@ enum class IdlePolicy : std::uint8_t {
 [[nodiscard]] PINION_EXPORT std::optional<IdlePolicy> parse_idle_policy(
     std::string_view text) noexcept;
 
-/// Whether the processor says that a hypervisor runs it.
+/// Whether a hypervisor runs this machine: by the processor's word on x86-64, elsewhere by what the
+/// firmware says of itself. Found out once.
 [[nodiscard]] PINION_EXPORT bool on_virtual_machine() noexcept;
+
+namespace detail {
+
+/// By the files below `root` (normally ""), as the kernel shows the firmware's tables.
+[[nodiscard]] PINION_EXPORT bool firmware_names_hypervisor(const char* root) noexcept;
+
+}  // namespace detail
 
 /// The longest spin that this machine deserves.
 [[nodiscard]] PINION_EXPORT Delay default_spin_max() noexcept;
@@ -53,20 +68,29 @@ class IdleController {
         spin_max_(std::clamp(spin_max, Delay{}, kSpinLimit).count()),
         average_(spin_max_ / 2) {}
 
-  /// Work other than a timer arrived after the loop had been idle for `gap`.
-  PINION_EXPORT void on_arrival(Delay gap) noexcept;
+  /// Work other than a timer arrived after the loop had been idle for `gap`; `woken`: it had to be
+  /// woken for it.
+  PINION_EXPORT void on_arrival(Delay gap, bool woken) noexcept;
 
-  /// What to do after having been idle for `idle`.
-  [[nodiscard]] PINION_EXPORT Step next_step(Delay idle) const noexcept;
+  /// Somebody else had the CPU while the loop spun. Returns whether spinning is given up from now
+  /// on, which it wasn't.
+  PINION_EXPORT bool on_preemption(Instant now) noexcept;
 
-  /// How long the next idle period would be spun through.
+  /// What to do at `now`, after having been idle for `idle`.
+  [[nodiscard]] PINION_EXPORT Step next_step(Delay idle, Instant now) const noexcept;
+
+  /// How long the next idle period would be spun through on a CPU of its own.
   [[nodiscard]] PINION_EXPORT Delay spin_budget() const noexcept;
 
  private:
   IdlePolicy policy_;
   bool parks_at_once_ = false;
+  std::uint32_t preemptions_ = 0;  // Since counted_since_.
   std::int64_t spin_max_;
   std::int64_t average_;
+  Instant counted_since_;
+  Instant given_up_until_ = Instant::min();
+  Delay last_break_;
 };
 
 }  // namespace pinion

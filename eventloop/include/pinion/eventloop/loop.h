@@ -168,8 +168,8 @@ class Loop {
   [[nodiscard]] const LoopStats& stats() const noexcept { return stats_; }
   [[nodiscard]] const LoopOptions& options() const noexcept { return options_; }
 
-  /// What is running now; meaningful on the loop's thread and in its signal handlers.
-  [[nodiscard]] const Running& running() const noexcept { return running_; }
+  /// What is running now, or ran last. From any thread; see RunningNow.
+  [[nodiscard]] Running running() const noexcept { return running_.look(); }
 
  private:
   friend class Runtime;
@@ -213,8 +213,19 @@ class Loop {
   void work();
   void read_clock() noexcept;
   std::size_t run_phases();
+  template <bool kTimed>
+  std::size_t run_phases();
+  template <bool kTimed>
+  std::size_t ended(Phase phase, std::size_t did) noexcept;
   std::size_t fire_timers();
   void note_running(const char* kind, const char* name, const void* code) noexcept;
+
+  // What is noted about it (accounts.cc).
+  static std::uint64_t count_preemptions() noexcept;
+  void note_long_idle_turn() noexcept;
+  void note_overlong_turn(Delay elapsed) noexcept;
+  void time_phase(Phase phase, std::size_t did) noexcept;
+  void submit();
 
   // What calls users (calls.cc).
   using Order = void (Drainable::*)();
@@ -283,7 +294,9 @@ class Loop {
   Spent spent_ = Spent::elsewhere;
   Drain drain_ = Drain::no;
   std::uint32_t ran_ = 0;  // How many things ran in this turn.
-  Running running_;
+  std::uint32_t turns_to_timed_ = LoopStats::kTurnsPerTimed;
+  Instant phase_began_;  // In turns that are timed.
+  RunningNow running_;
 
   // Tasks.
   using Contexts = List<detail::TaskContext, detail::Living>;
@@ -301,6 +314,7 @@ class Loop {
   // Idling.
   IdleController idle_controller_;
   Instant idle_since_;
+  std::uint64_t preemptions_ = 0;  // Of this thread, when it was last looked at.
   bool was_idle_ = false;
   Instant park_limit_ = kNever;
   Delay doze_;

@@ -53,7 +53,7 @@ class Poller {
   /// Once after every prepare_park(), whether the loop slept or not.
   virtual void cancel_park() {}
 
-  /// For statistics and for the report of an overlong turn.
+  /// For statistics and for the report of an overlong turn: a literal.
   [[nodiscard]] virtual const char* name() const { return "poller"; }
 };
 

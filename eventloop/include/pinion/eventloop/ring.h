@@ -139,7 +139,7 @@ class Ring {
   PINION_EXPORT void abandon(Completion& completion) noexcept;
 
   /// Where each handler is noted before it is called.
-  void note_in(Running& running) noexcept { running_ = &running; }
+  void note_in(RunningNow& running) noexcept { running_ = &running; }
 
   /// Operations taken and not yet ended.
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
@@ -175,8 +175,8 @@ class Ring {
   RingFeatures features_;
   bool enabled_ = false;
   bool quiescing_ = false;
-  Running nowhere_;
-  Running* running_ = &nowhere_;
+  RunningNow nowhere_;
+  RunningNow* running_ = &nowhere_;
   std::uint64_t in_flight_ = 0;
   RingStats stats_;
 };

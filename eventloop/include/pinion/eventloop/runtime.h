@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/snapshot.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/result.h>
 
@@ -25,16 +26,23 @@
 ///             tasks and operations, every kept object is gone, and what all these posted to other
 ///             lcores has been handled and answered: whatever runs on lcores may post to others to
 ///             the end. What still answers answers is cut off.
-/// Threading:  run() on one thread, which waits for signals meanwhile. request_drain() and
-///             request_stop() from any thread and from signal handlers.
-/// Signals:    SIGTERM and SIGINT are blocked while run() runs, and the mask is restored. The first
-///             drains every loop; the second stops them at once. Lcores, and threads that they
-///             start, block every signal but those of faults.
+/// Threading:  run() on one thread, which waits for signals meanwhile. request_drain(),
+///             request_stop() and request_report() from any thread and from signal handlers.
+/// Signals:    SIGTERM, SIGINT and SIGUSR1 are blocked while run() runs, and the mask is restored.
+///             The first SIGTERM or SIGINT drains every loop; the second stops them at once.
+///             SIGUSR1 logs a report of each lcore: what LoopStats, RingStats and WheelStats hold,
+///             and what Lcore::add_report() added. Before and after run() it ends a process that
+///             hasn't blocked or ignored it. Lcores, and threads that they start, block every
+///             signal but those of faults.
 /// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
 ///             gives the first, after everything that was set up is gone. Nothing serves before
 ///             every lcore is set up.
 
 namespace pinion {
+
+namespace detail {
+class Inquiry;
+}
 
 /// One thread of the runtime, as its set-up sees it.
 class Lcore {
@@ -47,6 +55,10 @@ class Lcore {
   [[nodiscard]] unsigned cpu() const noexcept { return cpu_; }
   [[nodiscard]] Loop& loop() noexcept { return *loop_; }
 
+  /// Lets a report of this lcore end in what `write` adds. Called on this thread, which it holds up
+  /// meanwhile; for the last time before what is kept dies.
+  void add_report(std::function<void(ReportText&)> write) { reports_.push_back(std::move(write)); }
+
   /// Keeps an object until the loop has ended. It dies on this thread, before the loop and after
   /// what was kept later.
   template <class T>
@@ -58,6 +70,7 @@ class Lcore {
 
  private:
   friend class Runtime;
+  friend class detail::Inquiry;
   struct Kept {
     void* object;
     void (*destroy)(void*);
@@ -65,11 +78,13 @@ class Lcore {
 
   Lcore(unsigned index, unsigned cpu) noexcept : index_(index), cpu_(cpu) {}
   void destroy_kept() noexcept;
+  void write_reports(ReportText& text);
 
   unsigned index_;
   unsigned cpu_;
   Loop* loop_ = nullptr;
   std::vector<Kept> kept_;
+  std::vector<std::function<void(ReportText&)>> reports_;
 };
 
 enum class ClockChoice : std::uint8_t {
@@ -83,6 +98,10 @@ struct RuntimeOptions {
   LoopOptions loop = {};
   ClockChoice clock = ClockChoice::automatic;
   bool handle_signals = true;
+
+  /// Whether `cpus` may name a CPU twice: more lcores than CPUs, which is for tests and for hosts
+  /// with less than they should have. Not with IdlePolicy::spin.
+  bool allow_shared_cpus = false;
 };
 
 struct RunReport {
@@ -118,6 +137,9 @@ class Runtime {
   PINION_EXPORT void request_drain() noexcept;
   PINION_EXPORT void request_stop() noexcept;
 
+  /// Logs what SIGUSR1 does.
+  PINION_EXPORT void request_report() noexcept;
+
   [[nodiscard]] std::size_t lcore_count() const noexcept { return options_.cpus.size(); }
 
  private:
@@ -133,13 +155,15 @@ class Runtime {
   static void run_thread(Thread& thread);
   static Result<> set_up(Thread& thread, std::unique_ptr<TimeSource>& time,
                          std::unique_ptr<Loop>& loop);
-  int supervise(std::vector<std::unique_ptr<Thread>>& threads, const Start& start, int signal_fd);
+  int supervise(std::vector<std::unique_ptr<Thread>>& threads, const Start& start,
+                detail::Inquiry& inquiry, int signal_fd);
   void wake() noexcept;
 
   RuntimeOptions options_;
   int wake_fd_;
   std::atomic<bool> drain_requested_{false};
   std::atomic<bool> stop_requested_{false};
+  std::atomic<bool> report_requested_{false};
 };
 
 }  // namespace pinion

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include <pinion/eventloop/wait.h>
@@ -24,6 +26,8 @@
 /// Errors:     listen() says what is wrong and how to change it.
 
 namespace pinion {
+
+class ReportText;
 
 struct StreamOptions {
   bool no_delay = true;  ///< Send small writes at once (no Nagle).
@@ -68,6 +72,19 @@ struct TransportStats {
   std::uint64_t buffers_free = 0;     ///< Now.
   std::uint64_t buffers_lowest = 0;   ///< The fewest there ever were.
 };
+
+/// One of them.
+struct TransportCounter {
+  std::uint64_t TransportStats::* member;
+  std::string_view name;  ///< That of the member.
+  bool trouble = false;   ///< Counts what goes wrong, or is refused.
+};
+
+/// All of TransportStats.
+[[nodiscard]] PINION_EXPORT std::span<const TransportCounter> transport_counters() noexcept;
+
+/// Adds what isn't 0, and the buffers, for a report of an lcore (Lcore::add_report).
+PINION_EXPORT void add_to(ReportText& text, const TransportStats& stats);
 
 /// `co_await listener.accept()`.
 class [[nodiscard]] AcceptAwaiter final : public detail::StreamWait<AcceptAwaiter, Stream> {

@@ -1,0 +1,71 @@
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <pinion/eventloop/loop.h>
+
+/// What a loop notes about its turns beside their number: what is rare, or done in few of them.
+
+namespace pinion {
+
+std::string_view to_string(Phase phase) noexcept {
+  constexpr std::array<std::string_view, kPhaseCount> kNames = {
+      "messages", "completions", "pollers", "tasks", "timers", "submit"};
+  return kNames[static_cast<std::size_t>(phase)];
+}
+
+/// How often this thread had to leave its CPU although it wanted to run.
+std::uint64_t Loop::count_preemptions() noexcept {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return static_cast<std::uint64_t>(usage.ru_nivcsw);
+}
+
+/// Somebody else had the CPU, or a poller that calls itself idle took long: the kernel knows.
+void Loop::note_long_idle_turn() noexcept {
+  const std::uint64_t before = std::exchange(preemptions_, count_preemptions());
+  if (preemptions_ == before) return;
+  ++stats_.preempted_spins;
+  if (idle_controller_.on_preemption(now_)) ++stats_.spins_given_up;
+}
+
+void Loop::note_overlong_turn(Delay elapsed) noexcept {
+  ++stats_.overlong_turns;
+  const Running last = running_.look();
+  if (elapsed > stats_.worst_turn) {
+    stats_.worst_turn = elapsed;
+    stats_.worst_turn_last = last;
+    stats_.worst_turn_ran = ran_;
+  }
+  OverlongTurns* place = stats_.overlong_by_name.data();
+  for (OverlongTurns& entry : stats_.overlong_by_name) {
+    if (entry.count > 0 && entry.last == last) {
+      ++entry.count;
+      entry.worst = std::max(entry.worst, elapsed);
+      return;
+    }
+    if (entry.worst < place->worst) place = &entry;
+  }
+  if (elapsed > place->worst) *place = {.last = last, .count = 1, .worst = elapsed};
+}
+
+void Loop::time_phase(Phase phase, std::size_t did) noexcept {
+  const Instant read = fresh_now();
+  if (did > 0) {
+    const Delay took = saturating_sub(read, phase_began_);
+    stats_.phases[static_cast<std::size_t>(phase)].record(static_cast<std::uint64_t>(took.count()));
+  }
+  phase_began_ = read;
+}
+
+/// The turn's last phase.
+void Loop::submit() {
+  const bool timed = turns_to_timed_ == LoopStats::kTurnsPerTimed && ring_->queued() > 0;
+  if (timed) phase_began_ = fresh_now();
+  ring_->submit();
+  if (timed) time_phase(Phase::submit, 1);
+}
+
+}  // namespace pinion

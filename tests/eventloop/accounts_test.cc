@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <pinion/eventloop/loop.h>
+
+#include "loop_fixture.h"
+
+/// What a loop notes about its turns: the times of their phases, and what made them long.
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Accounts : public test::ManualLoop {};
+
+/// Takes its time.
+struct Slow : Message {
+  Slow(ManualTime& clock, Delay how_long) : Message(&on_message), time(clock), takes(how_long) {}
+  static void on_message(Message& message) noexcept {
+    Slow& self = static_cast<Slow&>(message);
+    self.time.advance(self.takes);
+  }
+  ManualTime& time;
+  Delay takes;
+};
+
+Task<> take_time(ManualTime& clock, Delay each, int times) {
+  for (int i = 0; i < times; ++i) {
+    clock.advance(each);
+    co_await yield();
+  }
+}
+
+const CoarseHistogram& phase(const Loop& loop, Phase which) {
+  return loop.stats().phases[static_cast<std::size_t>(which)];
+}
+
+TEST_F(Accounts, OneInSoManyTimesItsPhasesThatDoSomething) {
+  constexpr int kTurns = 10 * LoopStats::kTurnsPerTimed;
+  Slow message(time, 3us);
+  loop->spawn(take_time(time, 500us, kTurns), "slow");
+  for (int i = 0; i < kTurns; ++i) {
+    loop->post(message);
+    loop->turn();
+  }
+  for (const auto& [which, took] : {std::pair{Phase::messages, 3us}, {Phase::tasks, 500us}}) {
+    EXPECT_EQ(phase(*loop, which).count(), 10U) << to_string(which);
+    EXPECT_EQ(phase(*loop, which).min(), static_cast<std::uint64_t>(took / 1ns));
+    EXPECT_EQ(phase(*loop, which).max(), static_cast<std::uint64_t>(took / 1ns));
+  }
+  for (const Phase which : {Phase::completions, Phase::pollers, Phase::timers, Phase::submit}) {
+    EXPECT_EQ(phase(*loop, which).count(), 0U) << to_string(which);
+  }
+}
+
+/// What alternates with the turns must not always fall between the timed ones.
+TEST_F(Accounts, WhatIsTimedIsNotAlwaysTheSameOfTurnsThatAlternate) {
+  constexpr int kTurns = 20 * LoopStats::kTurnsPerTimed;
+  Slow message(time, 3us);
+  for (int i = 0; i < kTurns; ++i) {
+    if (i % 2 == 0) loop->post(message);
+    loop->turn();
+  }
+  EXPECT_EQ(phase(*loop, Phase::messages).count(), 10U);
+}
+
+/// The counts by name, in the order of how long.
+std::vector<std::pair<std::string, std::uint64_t>> overlong(const Loop& loop) {
+  std::vector<OverlongTurns> used;
+  for (const OverlongTurns& turns : loop.stats().overlong_by_name) {
+    if (turns.count > 0) used.push_back(turns);
+  }
+  std::sort(used.begin(), used.end(),
+            [](const auto& one, const auto& other) { return one.worst > other.worst; });
+  std::vector<std::pair<std::string, std::uint64_t>> result;
+  for (const OverlongTurns& turns : used) result.emplace_back(turns.last.name, turns.count);
+  return result;
+}
+
+TEST_F(Accounts, OverlongOnesAreCountedByWhatRanLast) {
+  loop->spawn(take_time(time, 4ms, 3), "slow");
+  while (loop->turn() > 0) {
+  }
+  loop->spawn(take_time(time, 9ms, 1), "slower");
+  loop->spawn(take_time(time, 100us, 5), "quick");
+  turns(1);
+  EXPECT_EQ(loop->stats().overlong_turns, 3U);  // That of the fourth ends with the next turn.
+  while (loop->turn() > 0) {
+  }
+  // "quick" came last in that one.
+  EXPECT_EQ(overlong(*loop),
+            (std::vector<std::pair<std::string, std::uint64_t>>{{"quick", 1}, {"slow", 3}}));
+}
+
+TEST_F(Accounts, TheWorstOfMoreNamesThanThereIsRoomForAreKept) {
+  constexpr std::array kNames = {"2", "3", "4", "5", "6", "7", "8", "9", "10", "11"};
+  Delay takes = 2ms;
+  for (const char* const name : kNames) {
+    loop->spawn(take_time(time, takes, 1), name);
+    while (loop->turn() > 0) {
+    }
+    takes = Delay{takes.to_nanoseconds() + 1ms};
+  }
+  loop->spawn(take_time(time, 1500us, 1), "the least");
+  while (loop->turn() > 0) {
+  }
+  std::vector<std::pair<std::string, std::uint64_t>> expected;
+  for (const char* const name : {"11", "10", "9", "8", "7", "6", "5", "4"}) {
+    expected.emplace_back(name, 1);
+  }
+  EXPECT_EQ(overlong(*loop), expected);
+  EXPECT_EQ(loop->stats().overlong_turns, kNames.size() + 1);
+}
+
+}  // namespace
+}  // namespace pinion
