@@ -195,7 +195,12 @@ std::size_t Ring::poll(std::size_t budget) {
   return done;
 }
 
+/// The kernel sets TASKRUN after it has queued work, and clears it only when it runs some. When the
+/// work was run in between, the flag stays, and a loop that trusts it neither sleeps nor stops
+/// making calls that find nothing. So it is taken away before the call, which runs whatever is
+/// queued by then; what is queued later sets it again.
 void Ring::fetch() {
+  __atomic_fetch_and(ring_->sq.kflags, ~unsigned{IORING_SQ_TASKRUN}, __ATOMIC_SEQ_CST);
   enter(flush_queue(), 0, IORING_ENTER_GETEVENTS, nullptr, 0);
 }
 

@@ -286,6 +286,15 @@ TEST_F(Sleep, WhatCompletesDuringTheLastLookIsNotSleptOn) {
   loop->remove_poller(poller);
 }
 
+/// As the kernel leaves it when the loop ran the work before the flag for it was set.
+TEST_F(Sleep, L23_AFlagForWorkThatIsDoneKeepsNobodyAwake) {
+  loop->run_until([] { return false; }, 5ms);
+  const std::uint64_t before = loop->ring().stats().enters;
+  __atomic_fetch_or(loop->ring().raw().sq.kflags, IORING_SQ_TASKRUN, __ATOMIC_SEQ_CST);
+  loop->run_until([] { return false; }, 20ms);
+  EXPECT_LE(loop->ring().stats().enters - before, 3U);
+}
+
 // L24: a message makes no system call while the loop is awake, and one per sleep otherwise.
 TEST_F(Sleep, L24_AMessageToALoopThatIsAwakeRingsNoDoorbell) {
   loop->run_until([] { return false; }, 5ms);
