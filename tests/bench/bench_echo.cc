@@ -246,7 +246,7 @@ Choices choices() {
           .metrics = {"cpu_per_request", "requests_per_second", "latency_p50", "latency_p99"},
           .subjects = echo_subject_names(),
           .sizes = "connections of the closed loop",
-          .extras = {{"window-ms", 400, 10, 60'000, "how long each measurement lasts"},
+          .extras = {{"window-ms", 300, 10, 60'000, "how long each measurement lasts"},
                      {"warm-up-ms", 100, 0, 60'000, "and what goes before it"},
                      {"idle-samples", 100, 2, 100'000, "requests after a second of idle"}}};
 }
