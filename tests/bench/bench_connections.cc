@@ -90,7 +90,8 @@ class ConnectionsBench {
                        .every = kEvery,
                        .length = std::chrono::milliseconds(options_.extra("window-ms"))},
                       options_.seed, cpu);
-    if (!figures.error.empty()) return figures.error;
+    error = complaint(figures);
+    if (!error.empty()) return error;
     add(subject, "cpu_per_request", "us",
         figures.server_cpu_ns / static_cast<double>(figures.replies) / 1e3);
     add(subject, "latency_p50", "us", percentile(figures.latencies_ns, 0.50) / 1e3);

@@ -121,7 +121,7 @@ class EchoBench {
             if (!error.empty()) break;
             const LoadFigures figures =
                 load.run_closed(one.size, window_, [&server] { return server.cpu_ns(); });
-            error = figures.error;
+            error = complaint(figures);
             if (error.empty()) add(one.name, connections, subject, figures);
           }
           return error;
@@ -137,9 +137,9 @@ class EchoBench {
               load.run_open(kOpenSize, kOpenRate, window_,
                             options_.seed * 1'000 + static_cast<std::uint64_t>(round),
                             [&server] { return server.cpu_ns(); });
-          if (!figures.error.empty()) return figures.error;
-          add(kOpenCase, kOpenConnections, subject, figures);
-          return std::string();
+          std::string error = complaint(figures);
+          if (error.empty()) add(kOpenCase, kOpenConnections, subject, figures);
+          return error;
         });
   }
 

@@ -45,6 +45,12 @@ struct LoadFigures {
   std::vector<double> latencies_ns;  ///< of the open loop's replies in the window, sorted
 };
 
+/// Why figures can't be used: their error, or that no reply fell into the window. Empty: they can.
+inline std::string complaint(const LoadFigures& figures) {
+  if (!figures.error.empty()) return figures.error;
+  return figures.replies == 0 ? "no reply in the window; fix: a longer --window-ms" : "";
+}
+
 /// The part of sorted figures below which a share of them lies: 0.5 is the median.
 double percentile(const std::vector<double>& sorted, double share);
 
@@ -101,7 +107,7 @@ class EchoLoad {
   void send_what_is_due();
   void settle();
   void fail(std::string error);
-  LoadFigures measure(std::size_t size, const LoadWindow& window, const CpuClock& server_cpu);
+  LoadFigures measure(const LoadWindow& window, const CpuClock& server_cpu);
 
   io_uring ring_{};
   io_uring_buf_ring* buffers_ = nullptr;

@@ -112,12 +112,17 @@ Treatment once(std::function<void(std::vector<char>&)> change) {
       };
 }
 
+/// On a busy machine a window may pass without a reply, but not one after the other.
 TEST(EchoLoadTest, CountsRepliesAndWhatTheServerUsedMeanwhile) {
-  const LoadFigures figures = load_closed(64, [](std::vector<char>&) { return true; });
-  EXPECT_EQ(figures.error, "");
+  LoadFigures figures;
+  for (int i = 0; i < 100 && figures.replies == 0; ++i) {
+    figures = load_closed(64, [](std::vector<char>&) { return true; });
+    ASSERT_EQ(figures.error, "");
+    EXPECT_GE(figures.seconds, 0.03);
+    EXPECT_EQ(figures.server_cpu_ns, 70);
+    EXPECT_EQ(complaint(figures).empty(), figures.replies > 0);
+  }
   EXPECT_GT(figures.replies, 0);
-  EXPECT_GE(figures.seconds, 0.03);
-  EXPECT_EQ(figures.server_cpu_ns, 70);
 }
 
 TEST(EchoLoadTest, PutsRepliesTogetherFromPieces) {
@@ -125,9 +130,8 @@ TEST(EchoLoadTest, PutsRepliesTogetherFromPieces) {
   EchoLoad load;
   ASSERT_EQ(load.connect(server.port(), 3), "");
   for (const std::size_t size : {1'024U, 1U, 64U, 4'096U}) {
-    const LoadFigures figures = load.run_closed(size, kShort, [] { return 0; });
-    EXPECT_EQ(figures.error, "") << size;
-    EXPECT_GT(figures.replies, 0) << size;
+    EXPECT_EQ(load.run_on_each(size), "") << size;
+    EXPECT_EQ(load.run_closed(size, kShort, [] { return 0; }).error, "") << size;
   }
 }
 
@@ -205,11 +209,11 @@ class EchoServerTest : public testing::TestWithParam<EchoSubject> {
 TEST_P(EchoServerTest, EchoesEveryByteAndIsSeenToWork) {
   EchoLoad load;
   ASSERT_EQ(load.connect(server->port(), 20), "");
+  const std::int64_t used_before = server->cpu_ns();
   for (const std::size_t size : {64U, 1'024U, 4'096U}) {
-    const LoadFigures figures = load.run_closed(size, kShort, [this] { return server->cpu_ns(); });
-    EXPECT_EQ(figures.error, "") << size;
-    EXPECT_GT(figures.server_cpu_ns, 0) << size;
+    for (int i = 0; i < 20; ++i) ASSERT_EQ(load.run_on_each(size), "") << size;
   }
+  EXPECT_GT(server->cpu_ns(), used_before);
 }
 
 /// The client reads nothing before it has sent what no socket buffer holds.
