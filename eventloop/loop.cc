@@ -226,8 +226,11 @@ std::size_t Loop::run_phases() {
   ran_ = 0;
   std::size_t done = take_requests() ? 1 : 0;
   std::size_t arrived = ended<kTimed>(Phase::messages, handle_messages());
+  // What has arrived goes before the timers that are due. Without any, what arrives meanwhile comes
+  // with the call that submits this turn's operations, and has none of its own.
+  const Reap reap = wheel_.has_work(now_) ? Reap::all : Reap::some;
   const std::size_t completions =
-      ended<kTimed>(Phase::completions, ring_->poll(options_.completion_budget));
+      ended<kTimed>(Phase::completions, ring_->poll(options_.completion_budget, reap));
   stats_.completions += completions;
   ran_ += static_cast<std::uint32_t>(completions);
   arrived += completions;

@@ -174,7 +174,7 @@ std::size_t Ring::copy_out(Entry* entries, std::size_t limit) noexcept {
   return count;
 }
 
-std::size_t Ring::poll(std::size_t budget) {
+std::size_t Ring::poll(std::size_t budget, Reap reap) {
   if (!enabled_) return 0;
   std::size_t done = 0;
   while (done < budget) {
@@ -183,8 +183,8 @@ std::size_t Ring::poll(std::size_t budget) {
     for (std::size_t i = 0; i < count; ++i) deliver(entries[i]);
     done += count;
     if (count > 0) continue;
-    // One call of the kernel runs a part of its deferred work: after a stall there is more, and it
-    // belongs before this turn's timers.
+    if (done > 0 && reap == Reap::some) break;
+    // One call of the kernel runs a part of its deferred work: after a stall there is more.
     const unsigned flags = load_acquire(ring_->sq.kflags);
     if ((flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) == 0) break;
     if ((flags & IORING_SQ_CQ_OVERFLOW) != 0) ++stats_.overflows;

@@ -75,6 +75,12 @@ enum class RingWake : std::uint8_t {
   refused,     ///< The kernel didn't sleep; there may be something to handle.
 };
 
+/// How far a poll goes.
+enum class Reap : std::uint8_t {
+  some,  ///< What the completion queue holds; into the kernel only when it holds nothing.
+  all,   ///< And into the kernel until it has nothing more.
+};
+
 class Ring {
  public:
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Ring>> create(RingOptions options);
@@ -110,7 +116,7 @@ class Ring {
 
   /// Handles at most `budget` completions and returns how many. Entries are copied out in batches
   /// before handlers run, so that a handler may take entries and submit.
-  PINION_EXPORT std::size_t poll(std::size_t budget);
+  PINION_EXPORT std::size_t poll(std::size_t budget, Reap reap = Reap::all);
 
   /// How many entries wait to be submitted.
   [[nodiscard]] PINION_EXPORT unsigned queued() const noexcept;
