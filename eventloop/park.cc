@@ -41,7 +41,12 @@ void Loop::rest() {
     for (int i = 0; i < kPausesPerTurn; ++i) pause_processor();
     return;
   }
-  if (ring_->queued() > kSubmittedAsleep) submit();
+  if (ring_->queued() > kSubmittedAsleep) {
+    submit();
+    // Of a few quiet operations the end of the sleep is soon enough to hear: a sleep for each batch
+    // of one. Many may hold what others need.
+    if (ring_->quiet() > kSubmittedAsleep) return;
+  }
   if (busy) {
     read_clock();  // The turn ends here.
     spent_ = Spent::idle;

@@ -96,6 +96,17 @@ io_uring_sqe& Ring::get_sqe(Completion& completion) {
   return sqe;
 }
 
+io_uring_sqe& Ring::get_quiet_sqe(QuietCompletion& completion, std::int32_t success) {
+  PINION_ASSERT(completion.in_flight_ == 0);
+  io_uring_sqe& sqe = get_sqe(completion);
+  sqe.user_data |= kQuiet;
+  completion.position_ = ring_->sq.sqe_tail - 1;
+  completion.success_ = success;
+  quiet_.push_back(completion);
+  ++quiet_count_;
+  return sqe;
+}
+
 void Ring::reserve(unsigned count) {
   PINION_ASSERT(count <= ring_->sq.ring_entries);
   for (unsigned attempt = 0; ring_->sq.ring_entries - queued() < count; ++attempt) {
@@ -158,7 +169,7 @@ bool Ring::flush() {
 }
 
 bool Ring::ready() const noexcept {
-  return load_acquire(ring_->cq.ktail) != *ring_->cq.khead ||
+  return quiet_expected_ || load_acquire(ring_->cq.ktail) != *ring_->cq.khead ||
          (load_acquire(ring_->sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
@@ -168,10 +179,37 @@ std::size_t Ring::copy_out(Entry* entries, std::size_t limit) noexcept {
   const unsigned count = std::min(there, static_cast<unsigned>(limit));
   for (unsigned i = 0; i < count; ++i) {
     const io_uring_cqe& cqe = ring_->cq.cqes[(head + i) & ring_->cq.ring_mask];
-    entries[i] = Entry{cqe.user_data, cqe.res, cqe.flags};
+    entries[i] = claim(cqe.user_data, cqe.res, cqe.flags);
   }
   if (count > 0) store_release(ring_->cq.khead, head + count);
   return count;
+}
+
+/// A quiet operation that the kernel speaks of has not succeeded.
+Ring::Entry Ring::claim(std::uint64_t user_data, std::int32_t result,
+                        std::uint32_t flags) noexcept {
+  if (user_data < kReservedData || (user_data & kQuiet) == 0) return {user_data, result, flags};
+  auto* const completion =
+      static_cast<QuietCompletion*>(reinterpret_cast<Completion*>(user_data - kQuiet));
+  quiet_.erase(*completion);
+  --quiet_count_;
+  return {user_data - kQuiet, result, flags};
+}
+
+/// Tells those whose submission is over that they have succeeded. Only with the completion queue
+/// empty: what the kernel had to say of them would be in it.
+std::size_t Ring::settle_quiet() {
+  const unsigned submitted = load_acquire(ring_->sq.khead);
+  std::size_t done = 0;
+  while (!quiet_.empty()) {
+    QuietCompletion& first = quiet_.front();
+    if (static_cast<int>(submitted - first.position_) <= 0) break;
+    quiet_.erase(first);
+    --quiet_count_;
+    ++done;
+    deliver({user_data_of(first), first.success_, 0});
+  }
+  return done;
 }
 
 std::size_t Ring::poll(std::size_t budget, Reap reap) {
@@ -183,6 +221,10 @@ std::size_t Ring::poll(std::size_t budget, Reap reap) {
     for (std::size_t i = 0; i < count; ++i) deliver(entries[i]);
     done += count;
     if (count > 0) continue;
+    if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) == 0) {
+      if (quiet_count_ > 0) done += settle_quiet();
+      quiet_expected_ = quiet_expected_ && quiet_count_ > 0;
+    }
     if (done > 0 && reap == Reap::some) break;
     // One call of the kernel runs a part of its deferred work: after a stall there is more.
     const unsigned flags = load_acquire(ring_->sq.kflags);
@@ -248,7 +290,7 @@ void Ring::end_queued() {
   }
   ring_->sq.sqe_tail = head;
   flush_queue();
-  for (const std::uint64_t user_data : ended) deliver(Entry{user_data, -ECANCELED, 0});
+  for (const std::uint64_t user_data : ended) deliver(claim(user_data, -ECANCELED, 0));
 }
 
 bool Ring::quiesce(Delay bound) {

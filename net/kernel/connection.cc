@@ -67,7 +67,11 @@ void KernelConnection::end(StreamError why) noexcept {
   if (!read_end_) read_end_ = why;
   if (!write_end_) write_end_ = why;
   if (read_ != nullptr) finish_read(tl::unexpected(why));
+  if (accepted_ && write_ != nullptr) {
+    std::exchange(write_, nullptr)->finish(tl::unexpected(*write_end_));
+  }
   if (send_operation_.in_flight() != 0) stop_write(why);
+  expect_quiet();
   if (receive_operation_.in_flight() != 0) core_.ring().cancel(receive_operation_);
   end_if_quiet();
 }
@@ -75,6 +79,7 @@ void KernelConnection::end(StreamError why) noexcept {
 /// FIN once nothing is being sent. After a failed write there is no order to keep.
 void KernelConnection::finish_sending() noexcept {
   fin_after_write_ = send_operation_.in_flight() != 0;
+  expect_quiet();
   if (!fin_after_write_ && !write_failed_) send_fin(fd_);
 }
 
@@ -163,7 +168,7 @@ void KernelConnection::set_deadline(Instant deadline) noexcept {
   if (read_ != nullptr) {
     core_.wheel().extend(read_timer_, read_due().at);
   }
-  if (write_ != nullptr) {
+  if (write_ != nullptr || accepted_) {
     core_.wheel().extend(write_timer_, write_due().at);
   }
 }

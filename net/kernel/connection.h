@@ -89,11 +89,14 @@ class KernelConnection final : public StreamBackend,
  private:
   enum class Phase : std::uint8_t { connecting, open, lingering, ended };
 
-  struct Operation : Completion {
-    Operation(Handler handler, KernelConnection& owner) noexcept
-        : Completion(handler), connection(owner) {}
+  template <class Kind>
+  struct Operation : Kind {
+    Operation(Completion::Handler handler, KernelConnection& owner) noexcept
+        : Kind(handler), connection(owner) {}
     KernelConnection& connection;
   };
+  using Receive = Operation<Completion>;
+  using Send = Operation<QuietCompletion>;
   struct Timer : TimerEntry {
     Timer(Callback callback, KernelConnection& owner) noexcept
         : TimerEntry(callback), connection(owner) {}
@@ -130,12 +133,26 @@ class KernelConnection final : public StreamBackend,
   // Sending (send.cc).
   static void on_sent(Completion& completion, std::int32_t result, std::uint32_t flags) noexcept;
   void sent(std::int32_t result) noexcept;
+  [[nodiscard]] bool may_accept(WriteAwaiter& write) noexcept;
+  void accept(WriteAwaiter& write, Instant deadline) noexcept;
+  void queue_write(WriteAwaiter& write, Instant deadline) noexcept;
+  void begin_queued() noexcept;
+  [[nodiscard]] std::optional<StreamResult<void>> begin_write(WriteAwaiter& write, Instant now,
+                                                              Instant deadline) noexcept;
+  void hold_sending() noexcept;
+  void move_rest() noexcept;
+  void arm_write_timer() noexcept;
+  void send_rest() noexcept;
+  void send_ended() noexcept;
+  void leave_line(StreamError why) noexcept;
+  [[nodiscard]] bool is_quiet() const noexcept;
+  void expect_quiet() noexcept;
   void submit_send() noexcept;
   void count_sent(std::size_t count) noexcept;
+  void tell_reader(StreamError why) noexcept;
   [[nodiscard]] int send_what_fits() noexcept;
   [[nodiscard]] StreamResult<void> write_outcome(std::optional<StreamError> stopped,
                                                  int errno_value) noexcept;
-  void settle_write(StreamResult<void> result) noexcept;
   void stop_write(StreamError reason) noexcept;
   static void on_write_timer(TimerEntry& entry);
   void write_timer_fired() noexcept;
@@ -169,12 +186,13 @@ class KernelConnection final : public StreamBackend,
   bool fin_after_write_ = false;  ///< FIN follows the outstanding write.
   bool write_failed_ = false;     ///< A part of a write may be missing: no FIN may follow.
   bool peer_closed_ = false;      ///< The peer's FIN came.
+  bool accepted_ = false;         ///< What is being sent, nobody waits for.
   std::uint8_t bulk_ = 0;         ///< While not 0, one receive at a time: its reader was behind.
   std::uint8_t probes_sent_ = 0;
   std::uint8_t probes_limit_ = 0;
 
   ReadAwaiter* read_ = nullptr;
-  WriteAwaiter* write_ = nullptr;
+  WriteAwaiter* write_ = nullptr;  ///< Being sent, or in line behind what was accepted.
   ConnectAwaiter* connect_ = nullptr;
   std::optional<StreamError> read_ending_;  ///< What ends the read that waits, unless bytes come.
   std::optional<StreamError> read_end_;     ///< What reads answer once the queue is empty.
@@ -182,14 +200,19 @@ class KernelConnection final : public StreamBackend,
   std::optional<StreamError>
       stop_reason_;  ///< Why the outstanding send or connect is being cancelled.
 
+  std::optional<StreamError> broken_;  ///< Why a send failed that nobody had stopped.
+  std::optional<StreamError> untold_;  ///< Why an accepted chunk wasn't sent, for the next read.
+
   ReceiveQueue unread_;
-  Operation receive_operation_;
-  Operation send_operation_;  ///< Also for connecting.
+  Receive receive_operation_;
+  Send send_operation_;  ///< Also for connecting.
   std::span<const std::byte> unsent_;
   Chunk sending_;
 
   Instant read_deadline_ = kNever;
-  Instant write_deadline_ = kNever;
+  Instant write_deadline_ = kNever;   ///< Of what is being sent, and of what stands in line.
+  Instant queued_deadline_ = kNever;  ///< Of what stands in line.
+  Delay accepted_timeout_ = kNoTimeout;
   Instant exchange_deadline_ = kNever;
   Instant first_probe_{};
   Delay keepalive_idle_ = kNoTimeout;

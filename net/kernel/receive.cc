@@ -34,6 +34,10 @@ bool KernelConnection::read_ready(ReadAwaiter& read) noexcept {
     want_receive();
     return true;
   }
+  if (untold_) {
+    read.settle(tl::unexpected(*std::exchange(untold_, std::nullopt)));
+    return true;
+  }
   if (!read_end_ && core_.draining() && !anything_arrived()) read_end_ = StreamError::draining;
   if (!read_end_) return false;
   read.settle(tl::unexpected(*read_end_));
@@ -166,7 +170,7 @@ bool KernelConnection::resume_receive() noexcept {
 
 void KernelConnection::on_received(Completion& completion, std::int32_t result,
                                    std::uint32_t flags) noexcept {
-  static_cast<Operation&>(completion).connection.received(result, flags);
+  static_cast<Receive&>(completion).connection.received(result, flags);
 }
 
 /// May end the connection.

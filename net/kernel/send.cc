@@ -20,10 +20,15 @@ constexpr std::size_t kMaxSend = std::size_t{1} << 30;
 bool KernelConnection::write_ready(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == nullptr);
   if (write_end_) {
+    untold_.reset();
     write.settle(tl::unexpected(*write_end_));
     return true;
   }
-  if (!write.bytes().empty()) return false;
+  if (!write.bytes().empty()) {
+    const bool stands_behind = send_operation_.in_flight() != 0;
+    if (stands_behind || !may_accept(write)) return false;
+    accept(write, kNever);
+  }
   write.settle({});
   return true;
 }
@@ -34,13 +39,76 @@ KernelConnection::Due KernelConnection::write_due() const noexcept {
                  connecting ? StreamError::connect_timeout : StreamError::write_timeout);
 }
 
-/// A write without time sends what the socket takes at once. So does one from a receive buffer
-/// while these are scarce, and its rest waits in a spare buffer, if there is one.
+/// Whether a chunk may be taken over before the socket has it: there is time, and room elsewhere.
+bool KernelConnection::may_accept(WriteAwaiter& write) noexcept {
+  const Chunk& chunk = write.chunk();
+  if (chunk.empty() || chunk.size() > kMaxSend || write.timeout() <= Delay{}) return false;
+  const ReceivePool& pool = core_.pool();
+  if (pool.low() && pool.in_ring(chunk)) return false;
+  return exchange_deadline_ == kNever || exchange_deadline_ > core_.loop().fresh_now();
+}
+
+/// Takes a chunk over. The kernel sends what the socket has room for while it takes the operation
+/// over, and speaks only of a part that is left; that waits here. `deadline` is the write's, if it
+/// is known.
+void KernelConnection::accept(WriteAwaiter& write, Instant deadline) noexcept {
+  accepted_ = true;
+  accepted_timeout_ = deadline == kNever ? write.timeout() : kNoTimeout;
+  write_deadline_ = deadline;
+  sending_ = std::move(write.chunk());
+  unsent_ = sending_.span();
+  const std::size_t size = unsent_.size();
+  stats_.bytes_out += size;
+  core_.counters().bytes_out += size;
+  hold_sending();
+  io_uring_sqe& entry =
+      core_.ring().get_quiet_sqe(send_operation_, static_cast<std::int32_t>(size));
+  io_uring_prep_send(&entry, fd_, unsent_.data(), size, MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT);
+  entry.flags |= IOSQE_CQE_SKIP_SUCCESS;
+}
+
 bool KernelConnection::start_write(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == nullptr);
-  PINION_ASSERT(send_operation_.in_flight() == 0);
   const Instant now = core_.loop().fresh_now();
-  write_deadline_ = saturating_add(now, write.timeout());
+  const Instant deadline = saturating_add(now, write.timeout());
+  if (accepted_) {
+    queue_write(write, deadline);
+    return true;
+  }
+  PINION_ASSERT(send_operation_.in_flight() == 0);
+  const std::optional<StreamResult<void>> outcome = begin_write(write, now, deadline);
+  if (!outcome) return true;
+  write.settle(*outcome);
+  if (broken_) end(*broken_);
+  return false;
+}
+
+/// The write stands behind the chunk that was accepted before it.
+void KernelConnection::queue_write(WriteAwaiter& write, Instant deadline) noexcept {
+  write_ = &write;
+  queued_deadline_ = deadline;
+  if (is_quiet()) return expect_quiet();  // The next turn knows whether the socket took it.
+  write_deadline_ = std::min(write_deadline_, deadline);
+  arm_write_timer();
+}
+
+/// What stood in line goes on when what it waited for is over.
+void KernelConnection::begin_queued() noexcept {
+  WriteAwaiter& write = *std::exchange(write_, nullptr);
+  const Instant now = core_.loop().fresh_now();
+  if (queued_deadline_ > now && may_accept(write)) {
+    accept(write, queued_deadline_);
+    return write.finish({});
+  }
+  if (const auto outcome = begin_write(write, now, queued_deadline_)) write.finish(*outcome);
+}
+
+/// Sends; the outcome, when that takes no waiting. A write without time sends what the socket takes
+/// at once. So does one from a receive buffer while these are scarce, and its rest waits in a spare
+/// buffer, if there is one.
+std::optional<StreamResult<void>> KernelConnection::begin_write(WriteAwaiter& write, Instant now,
+                                                                Instant deadline) noexcept {
+  write_deadline_ = deadline;
   const Due due = write_due();
   ReceivePool& pool = core_.pool();
   const bool scarce = pool.low() && pool.in_ring(write.chunk());
@@ -48,28 +116,43 @@ bool KernelConnection::start_write(WriteAwaiter& write) noexcept {
   if (due.at <= now || scarce) {
     const int error = send_what_fits();
     if (error != 0 || unsent_.empty() || due.at <= now) {
-      const auto stopped = error == 0 ? std::optional(due.why) : std::nullopt;
-      const StreamResult<void> outcome = write_outcome(stopped, error);
-      write.settle(outcome);
+      const StreamResult<void> outcome =
+          write_outcome(error == 0 ? std::optional(due.why) : std::nullopt, error);
       unsent_ = {};
-      if (!outcome && !stopped) end(outcome.error());
-      return false;
+      return outcome;
     }
   }
   write_ = &write;
   sending_ = std::move(write.chunk());
   if (scarce) {
-    sending_.remove_prefix(sending_.size() - unsent_.size());
-    pool.move_out(sending_);
-    unsent_ = sending_.span();
-  }
-  if (pool.owns(sending_)) {
-    pool.hold(sending_.token(), *this, core_.loop().now());
-    core_.watch_buffers();
+    move_rest();
+  } else {
+    hold_sending();
   }
   submit_send();
-  if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);
-  return true;
+  arm_write_timer();
+  return std::nullopt;
+}
+
+/// What is unsent waits in a spare buffer, if there is one.
+void KernelConnection::move_rest() noexcept {
+  core_.pool().let_go(sending_.token());
+  sending_.remove_prefix(sending_.size() - unsent_.size());
+  core_.pool().move_out(sending_);
+  unsent_ = sending_.span();
+  hold_sending();
+}
+
+void KernelConnection::hold_sending() noexcept {
+  ReceivePool& pool = core_.pool();
+  if (!pool.owns(sending_)) return;
+  pool.hold(sending_.token(), *this, core_.loop().now());
+  core_.watch_buffers();
+}
+
+void KernelConnection::arm_write_timer() noexcept {
+  const Instant at = write_due().at;
+  if (at != kNever) core_.wheel().extend(write_timer_, at);
 }
 
 void KernelConnection::count_sent(std::size_t count) noexcept {
@@ -94,6 +177,7 @@ StreamResult<void> KernelConnection::write_outcome(std::optional<StreamError> st
   const StreamError why = stopped ? *stopped : stream_error(errno_value);
   write_failed_ = true;
   if (!write_end_) write_end_ = why;
+  if (!stopped) broken_ = why;
   const bool late = why == StreamError::write_timeout || why == StreamError::deadline_exceeded;
   if (late || !stopped) core_.count_failure(why);  // Who ended the connection counted that.
   return tl::unexpected(why);
@@ -107,33 +191,64 @@ void KernelConnection::submit_send() noexcept {
 
 void KernelConnection::on_sent(Completion& completion, std::int32_t result,
                                std::uint32_t) noexcept {
-  KernelConnection& connection = static_cast<Operation&>(completion).connection;
+  KernelConnection& connection = static_cast<Send&>(completion).connection;
   if (connection.phase_ == Phase::connecting) return connection.connected(result);
   connection.sent(result);
 }
 
 /// May end the connection.
 void KernelConnection::sent(std::int32_t result) noexcept {
-  if (result > 0) count_sent(static_cast<std::size_t>(result));
-  const std::optional<StreamError> stopped = stop_reason_;
+  if (result > 0 && accepted_) {
+    unsent_ = unsent_.subspan(static_cast<std::size_t>(result));
+  } else if (result > 0) {
+    count_sent(static_cast<std::size_t>(result));
+  }
   const bool goes_on = result > 0 || is_transient(-result);
-  if (goes_on && !unsent_.empty() && !stopped) return submit_send();
-  const StreamResult<void> outcome = write_outcome(stopped, -result);
-  settle_write(outcome);
-  if (!outcome && !stopped) return end(outcome.error());
+  if (goes_on && !unsent_.empty() && !stop_reason_) return send_rest();
+  const StreamResult<void> outcome = write_outcome(stop_reason_, -result);
+  unsent_ = {};
+  sending_.reset();
+  stop_reason_.reset();
+  const bool accepted = std::exchange(accepted_, false);
+  if (write_ != nullptr) {
+    if (accepted && outcome) {
+      begin_queued();
+    } else {
+      std::exchange(write_, nullptr)->finish(outcome);
+    }
+  } else if (accepted && !outcome) {
+    tell_reader(outcome.error());
+  }
+  send_ended();
+}
+
+/// Nothing is being sent, unless a write that stood in line is. May end the connection.
+void KernelConnection::send_ended() noexcept {
   if (phase_ == Phase::ended) return end_if_quiet();
-  if (!fin_after_write_) return;
+  if (broken_) return end(*broken_);
+  if (!fin_after_write_ || send_operation_.in_flight() != 0) return;
   finish_sending();
   if (phase_ != Phase::lingering) return;
   if (write_failed_) return end(StreamError::closed);
   await_fin();
 }
 
-void KernelConnection::settle_write(StreamResult<void> result) noexcept {
-  unsent_ = {};
-  sending_.reset();
-  stop_reason_.reset();
-  if (write_ != nullptr) std::exchange(write_, nullptr)->finish(result);
+/// The socket took a part. What is left of an accepted chunk has a time limit from now on.
+void KernelConnection::send_rest() noexcept {
+  if (accepted_ && core_.pool().low() && core_.pool().in_ring(sending_)) move_rest();
+  submit_send();
+  if (!accepted_) return;
+  if (accepted_timeout_ != kNoTimeout) write_deadline_ = deadline_of(accepted_timeout_);
+  accepted_timeout_ = kNoTimeout;
+  if (write_ != nullptr) write_deadline_ = std::min(write_deadline_, queued_deadline_);
+  arm_write_timer();
+}
+
+/// The write that nobody waits for has failed: whoever reads is told, once.
+void KernelConnection::tell_reader(StreamError why) noexcept {
+  if (phase_ != Phase::open) return;
+  if (read_ != nullptr) return finish_read(tl::unexpected(why));
+  untold_ = why;
 }
 
 /// Takes the outstanding send back; its last completion settles the write.
@@ -145,15 +260,34 @@ void KernelConnection::stop_write(StreamError reason) noexcept {
 
 void KernelConnection::cancel_write(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == &write);
-  stop_write(StreamError::cancelled);
+  if (!accepted_) return stop_write(StreamError::cancelled);
+  leave_line(StreamError::cancelled);
+  write.finish(tl::unexpected(StreamError::cancelled));
 }
 
 void KernelConnection::abandon_write(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == &write);
+  if (accepted_) return leave_line(StreamError::cancelled);
   write_ = nullptr;
   if (!write_end_) write_end_ = StreamError::cancelled;
   stop_write(StreamError::cancelled);
   if (sending_.empty()) core_.withdraw(send_operation_);
+}
+
+/// The write that stands behind an accepted chunk is given up. The chunk still goes out.
+void KernelConnection::leave_line(StreamError why) noexcept {
+  write_ = nullptr;
+  write_failed_ = true;
+  if (!write_end_) write_end_ = why;
+}
+
+bool KernelConnection::is_quiet() const noexcept {
+  return List<QuietCompletion>::linked(send_operation_);
+}
+
+/// Before whatever waits for the end of a send.
+void KernelConnection::expect_quiet() noexcept {
+  if (is_quiet()) core_.ring().expect_quiet();
 }
 
 void KernelConnection::on_write_timer(TimerEntry& entry) {
@@ -162,7 +296,7 @@ void KernelConnection::on_write_timer(TimerEntry& entry) {
 
 /// May end the connection.
 void KernelConnection::write_timer_fired() noexcept {
-  if (write_ == nullptr && connect_ == nullptr) return;
+  if (write_ == nullptr && connect_ == nullptr && !accepted_) return;
   const Due due = write_due();
   if (due.at > core_.loop().now()) {
     if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);

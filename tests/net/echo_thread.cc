@@ -14,7 +14,10 @@ namespace {
 Task<> serve(Stream stream, const EchoOptions& options) {
   stream.set_keepalive(options.keepalive);
   while (auto chunk = co_await stream.read(options.read_timeout)) {
-    if (!co_await stream.write(std::move(*chunk), options.write_timeout)) break;
+    const auto written = options.writes_spans
+                             ? co_await stream.write(chunk->span(), options.write_timeout)
+                             : co_await stream.write(std::move(*chunk), options.write_timeout);
+    if (!written) break;
   }
 }
 

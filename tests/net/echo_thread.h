@@ -22,6 +22,7 @@ struct EchoOptions {
   Delay read_timeout = std::chrono::seconds{30};
   Delay write_timeout = std::chrono::seconds{10};
   Keepalive keepalive;
+  bool writes_spans = false;  ///< Each write waits for the socket, and its timeout is armed.
 };
 
 class EchoThread {

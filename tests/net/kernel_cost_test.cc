@@ -77,6 +77,7 @@ TEST(KernelCost, L23IdleConnectionsWakeNobody) {
   constexpr std::size_t kConnections = 1000;
   EchoOptions options;
   options.keepalive = {.idle = 60s, .interval = 10s, .probes = 3};
+  options.writes_spans = true;
   EchoThread server(options);
   std::vector<PlainSocket> clients;
   for (std::size_t i = 0; i < kConnections; ++i) {

@@ -8,6 +8,7 @@
 #include <pinion/eventloop/running.h>
 #include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
+#include <pinion/lib/list.h>
 #include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
 
@@ -52,6 +53,19 @@ class Completion {
   friend class Ring;
   Handler handler_;
   std::uint32_t in_flight_ = 0;
+};
+
+/// For operations that the kernel carries out while it takes them over, and that report only what
+/// went wrong: a send that doesn't wait. Success costs no completion of the kernel's and wakes
+/// nobody; the handler hears of it in a poll after the submission.
+class QuietCompletion : public Completion, public ListNode {
+ public:
+  explicit QuietCompletion(Handler handler) noexcept : Completion(handler) {}
+
+ private:
+  friend class Ring;
+  unsigned position_ = 0;  // Of its entry in the submission queue.
+  std::int32_t success_ = 0;
 };
 
 struct RingOptions {
@@ -100,6 +114,16 @@ class Ring {
   /// submitted when the queue is full. It goes to the kernel at the end of the turn at the latest.
   [[nodiscard]] PINION_EXPORT io_uring_sqe& get_sqe(Completion& completion);
 
+  /// The same for a quiet operation, one at a time, which must end while it is submitted whatever
+  /// becomes of it. Set IOSQE_CQE_SKIP_SUCCESS after filling it. `success` is the result that the
+  /// handler is given when the kernel says nothing.
+  [[nodiscard]] PINION_EXPORT io_uring_sqe& get_quiet_sqe(QuietCompletion& completion,
+                                                          std::int32_t success);
+
+  /// Somebody waits for the success of a quiet operation: until the next poll has looked, ready()
+  /// says yes, so that no sleep comes before it.
+  void expect_quiet() noexcept { quiet_expected_ = true; }
+
   /// Makes room for `count` entries in a row, so that linked ones stay together.
   PINION_EXPORT void reserve(unsigned count);
 
@@ -120,6 +144,9 @@ class Ring {
 
   /// How many entries wait to be submitted.
   [[nodiscard]] PINION_EXPORT unsigned queued() const noexcept;
+
+  /// How many quiet operations a poll has not told of yet.
+  [[nodiscard]] std::size_t quiet() const noexcept { return quiet_count_; }
 
   /// Whether a poll would find something; reads user memory only.
   [[nodiscard]] PINION_EXPORT bool ready() const noexcept;
@@ -165,6 +192,8 @@ class Ring {
   };
   /// Completions below it belong to nobody. Every Completion lies at a higher address.
   static constexpr std::uint64_t kReservedData = 16;
+  /// Marks the address of a QuietCompletion.
+  static constexpr std::uint64_t kQuiet = 1;
 
   Ring(std::unique_ptr<io_uring> ring, RingFeatures features);
 
@@ -173,6 +202,8 @@ class Ring {
   int enter(unsigned submit, unsigned wait, unsigned flags, void* argument,
             std::size_t size) noexcept;
   std::size_t copy_out(Entry* entries, std::size_t limit) noexcept;
+  Entry claim(std::uint64_t user_data, std::int32_t result, std::uint32_t flags) noexcept;
+  std::size_t settle_quiet();
   void deliver(const Entry& entry);
   void end_queued();
   void fetch();
@@ -184,6 +215,9 @@ class Ring {
   RunningNow nowhere_;
   RunningNow* running_ = &nowhere_;
   std::uint64_t in_flight_ = 0;
+  List<QuietCompletion> quiet_;  // In the order of the submission queue.
+  std::size_t quiet_count_ = 0;
+  bool quiet_expected_ = false;
   RingStats stats_;
 };
 
