@@ -27,6 +27,8 @@ void Ring::deliver(const Entry& entry) {
 }
 
 std::size_t Loop::handle_messages() {
+  if (mailbox_.empty()) [[likely]]
+    return 0;
   std::size_t done = 0;
   for (; done < options_.message_budget; ++done) {
     Message* const message = mailbox_.pop();

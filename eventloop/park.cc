@@ -101,8 +101,12 @@ bool Loop::still_nothing_to_do(Delay& longest) {
     return false;
   }
   // A poller may arm and queue although it calls itself idle.
-  if (ready_count_ > 0 || wheel_.next_expiry() <= now_) return false;
-  longest = std::min(longest, saturating_sub(wheel_.next_expiry(), now_));
+  if (poller_count_ > 0) {
+    const Instant due = wheel_.next_expiry();
+    if (due <= now_) return false;
+    longest = std::min(longest, saturating_sub(due, now_));
+  }
+  if (ready_count_ > 0) return false;
   return !refused && requests_.load(std::memory_order_seq_cst) == 0 && !ring_->ready();
 }
 
