@@ -12,11 +12,18 @@
 namespace pinion::detail {
 namespace {
 
-/// Zeroed pages, touched now and not when the first packet comes; nullptr when there are none.
+/// Zeroed pages, touched now and not when the first packet comes; nullptr when there are none. The
+/// kernel fills its own tables at once, a hypervisor waits for the first byte that is written.
 std::byte* map_pages(std::size_t bytes) noexcept {
-  void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-  return pages == MAP_FAILED ? nullptr : static_cast<std::byte*>(pages);
+  constexpr std::size_t kPage = 4096;
+  void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* const pages = static_cast<std::byte*>(mapped);
+  for (std::size_t at = 0; at < bytes; at += kPage) {
+    static_cast<volatile std::byte*>(pages)[at] = std::byte{};
+  }
+  return pages;
 }
 
 }  // namespace
