@@ -196,11 +196,27 @@ Ring::Entry Ring::claim(std::uint64_t user_data, std::int32_t result,
   return {user_data - kQuiet, result, flags};
 }
 
-/// Tells those whose submission is over that they have succeeded. Only with the completion queue
-/// empty: what the kernel had to say of them would be in it.
+/// Notes how far the kernel has come: what it has to say of the operations that it has taken over
+/// is in the completion queue, unless that has spilled.
+void Ring::mark_quiet() noexcept {
+  if (quiet_count_ == 0 || marked_) return;
+  if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) != 0) return;
+  marked_ = true;
+  marked_submission_ = load_acquire(ring_->sq.khead);
+  marked_completion_ = load_acquire(ring_->cq.ktail);
+}
+
+/// Tells those whose submission is over that they have succeeded, once the completions that were
+/// there after it have been copied out: what the kernel had to say of them was among these.
 std::size_t Ring::settle_quiet() {
-  const unsigned submitted = load_acquire(ring_->sq.khead);
+  if (quiet_count_ == 0) {
+    quiet_expected_ = false;
+    return 0;
+  }
+  if (!marked_ || static_cast<int>(*ring_->cq.khead - marked_completion_) < 0) return 0;
+  marked_ = false;
   std::size_t done = 0;
+  const unsigned submitted = marked_submission_;
   while (!quiet_.empty()) {
     QuietCompletion& first = quiet_.front();
     if (static_cast<int>(submitted - first.position_) <= 0) break;
@@ -209,6 +225,7 @@ std::size_t Ring::settle_quiet() {
     ++done;
     deliver({user_data_of(first), first.success_, 0});
   }
+  quiet_expected_ = quiet_expected_ && quiet_count_ > 0;
   return done;
 }
 
@@ -216,15 +233,12 @@ std::size_t Ring::poll(std::size_t budget, Reap reap) {
   if (!enabled_) return 0;
   std::size_t done = 0;
   while (done < budget) {
+    mark_quiet();
     std::array<Entry, kBatch> entries;
     const std::size_t count = copy_out(entries.data(), std::min(kBatch, budget - done));
     for (std::size_t i = 0; i < count; ++i) deliver(entries[i]);
-    done += count;
+    done += count + settle_quiet();
     if (count > 0) continue;
-    if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) == 0) {
-      if (quiet_count_ > 0) done += settle_quiet();
-      quiet_expected_ = quiet_expected_ && quiet_count_ > 0;
-    }
     if (done > 0 && reap == Reap::some) break;
     // One call of the kernel runs a part of its deferred work: after a stall there is more.
     const unsigned flags = load_acquire(ring_->sq.kflags);

@@ -67,7 +67,7 @@ void KernelConnection::end(StreamError why) noexcept {
   if (!read_end_) read_end_ = why;
   if (!write_end_) write_end_ = why;
   if (read_ != nullptr) finish_read(tl::unexpected(why));
-  if (accepted_ && write_ != nullptr) {
+  if (in_write_line()) {
     std::exchange(write_, nullptr)->finish(tl::unexpected(*write_end_));
   }
   if (send_operation_.in_flight() != 0) stop_write(why);
@@ -111,6 +111,15 @@ void KernelConnection::linger() noexcept {
   if (!fin_after_write_) return await_fin();
   core_.wheel().cancel(read_timer_);  // A write that goes on has its own timeout.
   want_receive();
+  linger_behind_send();
+}
+
+/// What is being sent may wait for the peer without a limit: then it gives up its place to who
+/// needs one. May end the connection.
+void KernelConnection::linger_behind_send() noexcept {
+  if (phase_ != Phase::lingering || !accepted_waits_ || write_due().at != kNever) return;
+  core_.lingering().push_back(*this);
+  core_.make_room(false);
 }
 
 /// Our FIN is out: the linger time begins. May end the connection.
@@ -118,7 +127,7 @@ void KernelConnection::await_fin() noexcept {
   if (peer_closed_ || core_.options().linger <= Delay{}) return stop_lingering();
   core_.wheel().extend(read_timer_, deadline_of(core_.options().linger));
   want_receive();
-  core_.lingering().push_back(*this);
+  if (!List<KernelConnection, LingerTag>::linked(*this)) core_.lingering().push_back(*this);
   core_.make_room(false);
 }
 
@@ -168,9 +177,7 @@ void KernelConnection::set_deadline(Instant deadline) noexcept {
   if (read_ != nullptr) {
     core_.wheel().extend(read_timer_, read_due().at);
   }
-  if (write_ != nullptr || accepted_) {
-    core_.wheel().extend(write_timer_, write_due().at);
-  }
+  if (write_ != nullptr || accepted_) arm_write_timer();
 }
 
 void KernelConnection::set_deadline(Delay from_now) noexcept {

@@ -145,6 +145,7 @@ class KernelConnection final : public StreamBackend,
   void send_rest() noexcept;
   void send_ended() noexcept;
   void leave_line(StreamError why) noexcept;
+  [[nodiscard]] bool in_write_line() const noexcept;
   [[nodiscard]] bool is_quiet() const noexcept;
   void expect_quiet() noexcept;
   void submit_send() noexcept;
@@ -172,6 +173,7 @@ class KernelConnection final : public StreamBackend,
   [[nodiscard]] bool busy() const noexcept;
   void finish_sending() noexcept;
   void linger() noexcept;
+  void linger_behind_send() noexcept;
   void await_fin() noexcept;
   void leave() noexcept;
   void end_if_quiet() noexcept;
@@ -187,6 +189,7 @@ class KernelConnection final : public StreamBackend,
   bool write_failed_ = false;     ///< A part of a write may be missing: no FIN may follow.
   bool peer_closed_ = false;      ///< The peer's FIN came.
   bool accepted_ = false;         ///< What is being sent, nobody waits for.
+  bool accepted_waits_ = false;   ///< And the socket took only a part of it.
   std::uint8_t bulk_ = 0;         ///< While not 0, one receive at a time: its reader was behind.
   std::uint8_t probes_sent_ = 0;
   std::uint8_t probes_limit_ = 0;
@@ -210,7 +213,7 @@ class KernelConnection final : public StreamBackend,
   Chunk sending_;
 
   Instant read_deadline_ = kNever;
-  Instant write_deadline_ = kNever;   ///< Of what is being sent, and of what stands in line.
+  Instant write_deadline_ = kNever;   ///< Of what is being sent.
   Instant queued_deadline_ = kNever;  ///< Of what stands in line.
   Delay accepted_timeout_ = kNoTimeout;
   Instant exchange_deadline_ = kNever;

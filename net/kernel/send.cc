@@ -42,9 +42,10 @@ KernelConnection::Due KernelConnection::write_due() const noexcept {
 /// Whether a chunk may be taken over before the socket has it: there is time, and room elsewhere.
 bool KernelConnection::may_accept(WriteAwaiter& write) noexcept {
   const Chunk& chunk = write.chunk();
-  if (chunk.empty() || chunk.size() > kMaxSend || write.timeout() <= Delay{}) return false;
   const ReceivePool& pool = core_.pool();
-  if (pool.low() && pool.in_ring(chunk)) return false;
+  // Whoever lent another chunk may wait for it, and isn't told of a sleep.
+  if (!pool.owns(chunk) || chunk.size() > kMaxSend) return false;
+  if (write.timeout() <= Delay{} || (pool.low() && pool.in_ring(chunk))) return false;
   return exchange_deadline_ == kNever || exchange_deadline_ > core_.loop().fresh_now();
 }
 
@@ -60,7 +61,6 @@ void KernelConnection::accept(WriteAwaiter& write, Instant deadline) noexcept {
   const std::size_t size = unsent_.size();
   stats_.bytes_out += size;
   core_.counters().bytes_out += size;
-  hold_sending();
   io_uring_sqe& entry =
       core_.ring().get_quiet_sqe(send_operation_, static_cast<std::int32_t>(size));
   io_uring_prep_send(&entry, fd_, unsent_.data(), size, MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT);
@@ -88,7 +88,6 @@ void KernelConnection::queue_write(WriteAwaiter& write, Instant deadline) noexce
   write_ = &write;
   queued_deadline_ = deadline;
   if (is_quiet()) return expect_quiet();  // The next turn knows whether the socket took it.
-  write_deadline_ = std::min(write_deadline_, deadline);
   arm_write_timer();
 }
 
@@ -151,7 +150,8 @@ void KernelConnection::hold_sending() noexcept {
 }
 
 void KernelConnection::arm_write_timer() noexcept {
-  const Instant at = write_due().at;
+  const Instant sending = write_due().at;
+  const Instant at = in_write_line() ? std::min(sending, queued_deadline_) : sending;
   if (at != kNever) core_.wheel().extend(write_timer_, at);
 }
 
@@ -205,10 +205,12 @@ void KernelConnection::sent(std::int32_t result) noexcept {
   }
   const bool goes_on = result > 0 || is_transient(-result);
   if (goes_on && !unsent_.empty() && !stop_reason_) return send_rest();
+  const bool told = write_failed_;
   const StreamResult<void> outcome = write_outcome(stop_reason_, -result);
   unsent_ = {};
   sending_.reset();
   stop_reason_.reset();
+  accepted_waits_ = false;
   const bool accepted = std::exchange(accepted_, false);
   if (write_ != nullptr) {
     if (accepted && outcome) {
@@ -216,7 +218,7 @@ void KernelConnection::sent(std::int32_t result) noexcept {
     } else {
       std::exchange(write_, nullptr)->finish(outcome);
     }
-  } else if (accepted && !outcome) {
+  } else if (accepted && !outcome && !told) {
     tell_reader(outcome.error());
   }
   send_ended();
@@ -226,22 +228,28 @@ void KernelConnection::sent(std::int32_t result) noexcept {
 void KernelConnection::send_ended() noexcept {
   if (phase_ == Phase::ended) return end_if_quiet();
   if (broken_) return end(*broken_);
-  if (!fin_after_write_ || send_operation_.in_flight() != 0) return;
+  if (!fin_after_write_) return;
+  if (send_operation_.in_flight() != 0) return expect_quiet();
   finish_sending();
   if (phase_ != Phase::lingering) return;
   if (write_failed_) return end(StreamError::closed);
   await_fin();
 }
 
-/// The socket took a part. What is left of an accepted chunk has a time limit from now on.
+/// The socket took a part. What is left of an accepted chunk has a time limit from now on. May end
+/// the connection.
 void KernelConnection::send_rest() noexcept {
-  if (accepted_ && core_.pool().low() && core_.pool().in_ring(sending_)) move_rest();
+  if (!accepted_ || std::exchange(accepted_waits_, true)) return submit_send();
+  const ReceivePool& pool = core_.pool();
+  if (pool.low() && pool.in_ring(sending_)) {
+    move_rest();
+  } else {
+    hold_sending();
+  }
   submit_send();
-  if (!accepted_) return;
   if (accepted_timeout_ != kNoTimeout) write_deadline_ = deadline_of(accepted_timeout_);
-  accepted_timeout_ = kNoTimeout;
-  if (write_ != nullptr) write_deadline_ = std::min(write_deadline_, queued_deadline_);
   arm_write_timer();
+  linger_behind_send();
 }
 
 /// The write that nobody waits for has failed: whoever reads is told, once.
@@ -260,14 +268,14 @@ void KernelConnection::stop_write(StreamError reason) noexcept {
 
 void KernelConnection::cancel_write(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == &write);
-  if (!accepted_) return stop_write(StreamError::cancelled);
+  if (!in_write_line()) return stop_write(StreamError::cancelled);
   leave_line(StreamError::cancelled);
   write.finish(tl::unexpected(StreamError::cancelled));
 }
 
 void KernelConnection::abandon_write(WriteAwaiter& write) noexcept {
   PINION_ASSERT(write_ == &write);
-  if (accepted_) return leave_line(StreamError::cancelled);
+  if (in_write_line()) return leave_line(StreamError::cancelled);
   write_ = nullptr;
   if (!write_end_) write_end_ = StreamError::cancelled;
   stop_write(StreamError::cancelled);
@@ -279,6 +287,11 @@ void KernelConnection::leave_line(StreamError why) noexcept {
   write_ = nullptr;
   write_failed_ = true;
   if (!write_end_) write_end_ = why;
+}
+
+/// Whether a write stands behind an accepted chunk.
+bool KernelConnection::in_write_line() const noexcept {
+  return accepted_ && write_ != nullptr;
 }
 
 bool KernelConnection::is_quiet() const noexcept {
@@ -297,13 +310,17 @@ void KernelConnection::on_write_timer(TimerEntry& entry) {
 /// May end the connection.
 void KernelConnection::write_timer_fired() noexcept {
   if (write_ == nullptr && connect_ == nullptr && !accepted_) return;
+  const Instant now = core_.loop().now();
   const Due due = write_due();
-  if (due.at > core_.loop().now()) {
-    if (due.at != kNever) core_.wheel().extend(write_timer_, due.at);
-    return;
+  if (due.at <= now) return connect_ != nullptr ? cancel_connect(due.why) : stop_write(due.why);
+  const Due in_line = earlier(queued_deadline_, StreamError::write_timeout);
+  if (in_write_line() && in_line.at <= now) {
+    WriteAwaiter& write = *write_;
+    leave_line(in_line.why);
+    core_.count_failure(in_line.why);
+    write.finish(tl::unexpected(in_line.why));
   }
-  if (connect_ != nullptr) return cancel_connect(due.why);
-  stop_write(due.why);
+  arm_write_timer();
 }
 
 }  // namespace pinion::detail

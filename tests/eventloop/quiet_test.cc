@@ -126,6 +126,25 @@ TEST_F(Quiet, WhoExpectsSuccessKeepsTheRingReadyUntilItCame) {
   drain();
 }
 
+// A queue of completions that never gets empty holds nobody up.
+TEST_F(Quiet, SuccessIsToldWhileMoreCompletionsComeThanAPollHandles) {
+  enable();
+  Noted others;
+  Sent sent;
+  const auto two_more = [&] {
+    for (int i = 0; i < 2; ++i) io_uring_prep_nop(&ring().get_sqe(others));
+    ring().submit();
+  };
+  for (int i = 0; i < 4; ++i) two_more();
+  send(sent, 64);
+  for (int polls = 0; polls < 12 && sent.told == 0; ++polls) {
+    two_more();
+    ring().poll(1);
+  }
+  EXPECT_EQ(sent.told, 1);
+  EXPECT_TRUE(ring().quiesce(1s));
+}
+
 TEST_F(Quiet, FailureEndsASleep) {
   enable();
   close(std::exchange(pair().ends[1], dup(pair().ends[0])));

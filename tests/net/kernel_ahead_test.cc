@@ -100,6 +100,68 @@ TEST(KernelAhead, AWriteBehindAStuckChunkTimesOut) {
   EXPECT_EQ(server.stats().write_timeouts, 1U);
 }
 
+/// Echoes; a write that stands in line when the stream is closed still succeeds.
+Task<> echo_all(Stream& stream) {
+  while (auto chunk = co_await stream.read(1min)) {
+    const auto written = co_await stream.write(std::move(*chunk), 1min);
+    if (!written) co_return;
+  }
+}
+
+/// Closes `stream` once a write has stood in line for a while.
+Task<> close_when_stuck(KernelWorld& world, Stream& stream, std::atomic<std::uint64_t>& echoed,
+                        std::atomic<bool>& closed) {
+  int unchanged = 0;
+  while (unchanged < 50) {
+    const TransportStats stats = world.kernel().stats();
+    echoed = stats.bytes_out;
+    unchanged = stats.bytes_out < stats.bytes_in ? unchanged + 1 : 0;
+    co_await sleep_for(2ms);
+  }
+  stream.close();
+  closed = true;
+}
+
+// A chunk is stuck, a write stands in line behind it, and FIN behind both; the peer then reads. The
+// loop parks, and nobody wakes it for the FIN.
+TEST(KernelAhead, FinFollowsAWriteThatStoodInLine) {
+  LoopOptions parking;
+  parking.idle = IdlePolicy::park;
+  KernelWorld world({}, parking);
+  auto listener = world.transport().listen(world.any_port());
+  ASSERT_TRUE(listener.has_value());
+  Stream stream;
+  std::atomic<std::uint64_t> echoed = 0;
+  std::atomic<bool> closed = false;
+  std::atomic<bool> over = false;
+  const auto serve = [&]() -> Task<> {
+    auto accepted = co_await listener->accept();
+    CO_ASSERT_TRUE(accepted);
+    stream = std::move(*accepted);
+    Loop::current().spawn(close_when_stuck(world, stream, echoed, closed));
+    co_await echo_all(stream);
+  };
+  world.loop().spawn(serve());
+  std::thread peer([&, port = listener->local().port] {
+    PlainSocket client = PlainSocket::connect_to(port);
+    EXPECT_TRUE(client.send("x"));
+    EXPECT_EQ(client.receive(1), "x");
+    shrink(client);
+    std::uint64_t sent = 1;
+    for (int i = 0; i < 500 && !closed; ++i) {
+      EXPECT_TRUE(client.send(std::string(2000, 'x')));
+      sent += 2000;
+      eventually([&] { return echoed >= sent || closed; }, 10s);
+    }
+    EXPECT_TRUE(closed);
+    EXPECT_EQ(client.receive(sent - 1).size(), sent - 1);
+    EXPECT_EQ(client.ending(), "eof");
+    over = true;
+  });
+  EXPECT_TRUE(world.loop().run_until([&over] { return over.load(); }, 60s));
+  peer.join();
+}
+
 enum class Then : std::uint8_t { close, shut_down, write_again };
 
 /// Answers one request and goes on at once.

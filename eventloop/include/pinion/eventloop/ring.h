@@ -120,8 +120,8 @@ class Ring {
   [[nodiscard]] PINION_EXPORT io_uring_sqe& get_quiet_sqe(QuietCompletion& completion,
                                                           std::int32_t success);
 
-  /// Somebody waits for the success of a quiet operation: until the next poll has looked, ready()
-  /// says yes, so that no sleep comes before it.
+  /// Somebody waits for the success of a quiet operation: until polls have told of all there are,
+  /// ready() says yes, so that no sleep comes before that.
   void expect_quiet() noexcept { quiet_expected_ = true; }
 
   /// Makes room for `count` entries in a row, so that linked ones stay together.
@@ -203,6 +203,7 @@ class Ring {
             std::size_t size) noexcept;
   std::size_t copy_out(Entry* entries, std::size_t limit) noexcept;
   Entry claim(std::uint64_t user_data, std::int32_t result, std::uint32_t flags) noexcept;
+  void mark_quiet() noexcept;
   std::size_t settle_quiet();
   void deliver(const Entry& entry);
   void end_queued();
@@ -218,6 +219,11 @@ class Ring {
   List<QuietCompletion> quiet_;  // In the order of the submission queue.
   std::size_t quiet_count_ = 0;
   bool quiet_expected_ = false;
+  // How far the submission queue had been taken over when somebody looked, and where the completion
+  // queue ended then.
+  bool marked_ = false;
+  unsigned marked_submission_ = 0;
+  unsigned marked_completion_ = 0;
   RingStats stats_;
 };
 
