@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <string_view>
 
 #include <pinion/eventloop/loop.h>
@@ -14,12 +16,16 @@ void Inquiry::ask() {
     for (Lcore* const lcore : lcores_) seats_.push_back(std::make_unique<Seat>(*lcore, wake_fd_));
   }
   for (const auto& seat : seats_) {
+    seat->told = false;
     if (seat->state.load(std::memory_order_acquire) != State::silent) continue;
+    if (seat->lcore.ended_.load(std::memory_order_acquire)) {
+      log_end(*seat);
+      continue;
+    }
     seat->state.store(State::asked, std::memory_order_relaxed);
+    seat->asked_at = Clock::now();
     seat->lcore.loop().post(*seat);
   }
-  patient_until_ = Clock::now() + kPatience;
-  patient_ = true;
 }
 
 void Inquiry::Seat::on_question(Message& message) noexcept {
@@ -35,24 +41,26 @@ void Inquiry::Seat::on_question(Message& message) noexcept {
 }
 
 int Inquiry::progress() {
-  bool complete = true;
+  int next = -1;
   for (const auto& seat : seats_) {
+    // Read first: what has ended and is still asked won't answer before its loop dies.
+    const bool ended = seat->lcore.ended_.load(std::memory_order_acquire);
     const State state = seat->state.load(std::memory_order_acquire);
-    if (state == State::asked) complete = false;
-    if (state != State::answered) continue;
-    log_answer(*seat);
-    seat->state.store(State::silent, std::memory_order_relaxed);
+    if (state == State::answered) {
+      log_answer(*seat);
+      seat->state.store(State::silent, std::memory_order_relaxed);
+    }
+    if (state != State::asked || seat->told) continue;
+    const Clock::duration silent_for = Clock::now() - seat->asked_at;
+    if (!ended && silent_for < kPatience) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(kPatience - silent_for);
+      next = std::min(next < 0 ? INT_MAX : next, static_cast<int>(left.count()));
+      continue;
+    }
+    seat->told = true;
+    ended ? log_end(*seat) : log_silence(*seat, silent_for);
   }
-  if (complete) patient_ = false;
-  if (!patient_) return -1;
-  const auto left =
-      std::chrono::ceil<std::chrono::milliseconds>(patient_until_ - Clock::now()).count();
-  if (left > 0) return static_cast<int>(left);
-  patient_ = false;
-  for (const auto& seat : seats_) {
-    if (seat->state.load(std::memory_order_acquire) == State::asked) log_silence(*seat);
-  }
-  return -1;
+  return next;
 }
 
 void Inquiry::log_answer(const Seat& seat) {
@@ -64,10 +72,16 @@ void Inquiry::log_answer(const Seat& seat) {
   log_info("lcore {} on CPU {}: the program\n{}", lcore.index(), lcore.cpu(), program);
 }
 
-void Inquiry::log_silence(const Seat& seat) {
+void Inquiry::log_silence(const Seat& seat, Clock::duration silent_for) {
   Lcore& lcore = seat.lcore;
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(silent_for).count();
   log_warn("lcore {} on CPU {} hasn't answered for {} ms; it is in {}, or waits for its CPU",
-           lcore.index(), lcore.cpu(), kPatience.count(), to_text(lcore.loop().running()));
+           lcore.index(), lcore.cpu(), ms, to_text(lcore.loop().running()));
+}
+
+/// Its loop may be gone.
+void Inquiry::log_end(const Seat& seat) {
+  log_info("lcore {} on CPU {} has ended; others still run", seat.lcore.index(), seat.lcore.cpu());
 }
 
 }  // namespace pinion::detail

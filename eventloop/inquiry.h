@@ -17,7 +17,8 @@
 /// Cost:       for an lcore, a copy of its figures and a system call that says so.
 /// Full:       an lcore that hasn't answered yet isn't asked again.
 /// Errors:     an lcore that doesn't answer within kPatience holds up nobody: the log says what
-///             runs there. Should it answer later, that is logged then.
+///             runs there. Should it answer later, that is logged then. One whose loop has ended
+///             turns no more and isn't asked: the log says so.
 
 namespace pinion::detail {
 
@@ -47,18 +48,19 @@ class Inquiry {
     Lcore& lcore;
     int wake_fd;
     std::atomic<State> state{State::silent};
+    bool told = false;  // The log says why the last question has no answer. The runtime's thread's.
+    Clock::time_point asked_at;
     LoopSnapshot snapshot;  // The lcore's while it is asked.
     ReportText program;
   };
 
   static void log_answer(const Seat& seat);
-  static void log_silence(const Seat& seat);
+  static void log_silence(const Seat& seat, Clock::duration silent_for);
+  static void log_end(const Seat& seat);
 
   int wake_fd_;
   std::vector<Lcore*> lcores_;
   std::vector<std::unique_ptr<Seat>> seats_;
-  Clock::time_point patient_until_;
-  bool patient_ = false;  // Nothing has been said yet of who doesn't answer.
 };
 
 }  // namespace pinion::detail

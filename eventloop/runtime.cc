@@ -343,6 +343,7 @@ void Runtime::run_thread(Thread& thread) {
   const bool serves = thread.start.arrive_and_wait() == Start::Verdict::go;
   if (serves) {
     thread.ending = loop->run();
+    thread.lcore.ended_.store(true, std::memory_order_release);
     thread.start.ended.fetch_add(1, std::memory_order_release);
     thread.runtime.wake();
     // Other lcores may still post to this loop.

@@ -380,6 +380,54 @@ TEST(Runtime, AnLcoreThatAnswersLateIsReportedOnThen) {
   EXPECT_TRUE(errors.hold("\n  turns ")) << errors.text();
 }
 
+TEST(Runtime, AnLcoreThatHangsIsNamedHoweverOftenReportsAreAskedFor) {
+  const auto runtime = Runtime::create(sharing_a_cpu(1));
+  ASSERT_TRUE(runtime);
+  const Errors errors;
+  bool named = false;
+  const auto hang = [](Runtime& asked, const Errors& said, bool& out) -> Task<> {
+    for (int i = 0; i < 60'000 && !out; ++i) {
+      asked.request_report();
+      std::this_thread::sleep_for(1ms);
+      out = said.hold("hasn't answered");
+    }
+    asked.request_stop();
+    co_return;
+  };
+  run(**runtime, [&](Lcore& lcore) -> Result<> {
+    lcore.loop().spawn(hang(**runtime, errors, named));
+    return {};
+  });
+  EXPECT_TRUE(named) << errors.text();
+}
+
+TEST(Runtime, AnLcoreThatHasEndedIsSaidToHaveEndedNotToHang) {
+  const auto runtime = Runtime::create(sharing_a_cpu(2));
+  ASSERT_TRUE(runtime);
+  const Errors errors;
+  std::atomic<bool> stopping{false};
+  const auto stop = [](std::atomic<bool>& out) -> Task<> {
+    Loop::current().stop();
+    out = true;
+    co_return;
+  };
+  const std::vector<std::string> both = {"lcore 0 on CPU", "lcore 1 on CPU"};
+  const auto ask = [](Runtime& asked, const Errors& said, std::atomic<bool>& begin,
+                      const std::vector<std::string>& words) -> Task<> {
+    while (!begin) co_await sleep_for(1ms);
+    asked.request_report();
+    Loop::current().spawn(stop_when_said(asked, said, words));
+  };
+  run(**runtime, [&](Lcore& lcore) -> Result<> {
+    if (lcore.index() == 1) lcore.loop().spawn(stop(stopping));
+    if (lcore.index() == 0) lcore.loop().spawn(ask(**runtime, errors, stopping, both));
+    return {};
+  });
+  const std::string cpu = std::to_string(first_cpus(1)->front());
+  EXPECT_TRUE(errors.hold("lcore 1 on CPU " + cpu + " has ended")) << errors.text();
+  EXPECT_FALSE(errors.hold("hasn't answered")) << errors.text();
+}
+
 TEST(ReportText, KeepsWithinItsBound) {
   ReportText text;
   for (int i = 0; i < 1000; ++i) text.add("{} ", "0123456789");

@@ -31,9 +31,9 @@
 /// Signals:    SIGTERM, SIGINT and SIGUSR1 are blocked while run() runs, and the mask is restored.
 ///             The first SIGTERM or SIGINT drains every loop; the second stops them at once.
 ///             SIGUSR1 logs a report of each lcore: what LoopStats, RingStats and WheelStats hold,
-///             and what Lcore::add_report() added. Before and after run() it ends a process that
-///             hasn't blocked or ignored it. Lcores, and threads that they start, block every
-///             signal but those of faults.
+///             and what Lcore::add_report() added; of a loop that has ended, only that it has.
+///             Before and after run() it ends a process that hasn't blocked or ignored it. Lcores,
+///             and threads that they start, block every signal but those of faults.
 /// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
 ///             gives the first, after everything that was set up is gone. Nothing serves before
 ///             every lcore is set up.
@@ -83,6 +83,7 @@ class Lcore {
   unsigned index_;
   unsigned cpu_;
   Loop* loop_ = nullptr;
+  std::atomic<bool> ended_{false};  // The loop won't turn again but to die.
   std::vector<Kept> kept_;
   std::vector<std::function<void(ReportText&)>> reports_;
 };
