@@ -174,7 +174,10 @@ class Runtime::SignalMask {
   SignalMask() noexcept { pthread_sigmask(SIG_SETMASK, nullptr, &before_); }
   SignalMask(const SignalMask&) = delete;
   SignalMask& operator=(const SignalMask&) = delete;
-  ~SignalMask() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  ~SignalMask() {
+    if (asks_) drop_questions();
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
 
   /// Whatever arrives from outside, for the threads that are started meanwhile. What a thread does
   /// itself (a wild pointer) still ends the process.
@@ -193,10 +196,23 @@ class Runtime::SignalMask {
     sigset_t mask;
     sigorset(&mask, &before_, &handled);
     pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+    // What the caller held stays pending for him.
+    asks_ = sigismember(&handled, SIGUSR1) == 1 && sigismember(&before_, SIGUSR1) == 0;
   }
 
  private:
+  /// A question that came when nobody could answer it any more must not end the process.
+  static void drop_questions() noexcept {
+    sigset_t question;
+    sigemptyset(&question);
+    sigaddset(&question, SIGUSR1);
+    const timespec none{};
+    while (sigtimedwait(&question, nullptr, &none) == SIGUSR1) {
+    }
+  }
+
   sigset_t before_{};
+  bool asks_ = false;  // SIGUSR1 is blocked for the runtime alone.
 };
 
 void Lcore::destroy_kept() noexcept {

@@ -428,6 +428,39 @@ TEST(Runtime, AnLcoreThatHasEndedIsSaidToHaveEndedNotToHang) {
   EXPECT_FALSE(errors.hold("hasn't answered")) << errors.text();
 }
 
+/// What is kept to the end, when nobody waits for signals any more.
+struct AskingAtTheEnd {
+  ~AskingAtTheEnd() { kill(getpid(), SIGUSR1); }
+};
+
+TEST(Runtime, AReportAskedForAtTheEndDoesNotEndTheProcess) {
+  const auto runtime = make_runtime(1);
+  const RunReport report = run(*runtime, [](Lcore& lcore) -> Result<> {
+    lcore.keep(std::make_unique<AskingAtTheEnd>());
+    lcore.loop().stop();
+    return {};
+  });
+  EXPECT_EQ(report.ending, Ending::stopped);
+  EXPECT_EQ(report.signal, 0);
+}
+
+TEST(Runtime, ASignalThatTheCallerHeldStaysPendingAtTheEnd) {
+  const auto runtime = make_runtime(1);
+  sigset_t held;
+  sigset_t before;
+  sigemptyset(&held);
+  sigaddset(&held, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &held, &before);
+  run(*runtime, [](Lcore& lcore) -> Result<> {
+    lcore.keep(std::make_unique<AskingAtTheEnd>());
+    lcore.loop().stop();
+    return {};
+  });
+  const timespec none{};
+  EXPECT_EQ(sigtimedwait(&held, nullptr, &none), SIGUSR1);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST(ReportText, KeepsWithinItsBound) {
   ReportText text;
   for (int i = 0; i < 1000; ++i) text.add("{} ", "0123456789");

@@ -32,8 +32,11 @@
 ///             The first SIGTERM or SIGINT drains every loop; the second stops them at once.
 ///             SIGUSR1 logs a report of each lcore: what LoopStats, RingStats and WheelStats hold,
 ///             and what Lcore::add_report() added; of a loop that has ended, only that it has.
-///             Before and after run() it ends a process that hasn't blocked or ignored it. Lcores,
-///             and threads that they start, block every signal but those of faults.
+///             Before and after run() it ends a process that hasn't blocked or ignored it; one that
+///             comes during run() doesn't, even when it is too late for an answer. Lcores, and
+///             threads that they start, block every signal but those of faults. Threads that were
+///             started before run() have to block all three: the kernel hands a signal to any
+///             thread that doesn't, and there it ends the process.
 /// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
 ///             gives the first, after everything that was set up is gone. Nothing serves before
 ///             every lcore is set up.
