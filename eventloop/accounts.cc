@@ -24,11 +24,11 @@ std::uint64_t Loop::count_preemptions() noexcept {
 }
 
 /// Somebody else had the CPU, or a poller that calls itself idle took long: the kernel knows.
-void Loop::note_long_idle_turn() noexcept {
+void Loop::note_long_idle_turn(Delay elapsed) noexcept {
   const std::uint64_t before = std::exchange(preemptions_, count_preemptions());
   if (preemptions_ == before) return;
   ++stats_.preempted_spins;
-  if (idle_controller_.on_preemption(now_)) ++stats_.spins_given_up;
+  if (idle_controller_.on_preemption(now_, elapsed)) ++stats_.spins_given_up;
 }
 
 void Loop::note_overlong_turn(Delay elapsed) noexcept {

@@ -25,9 +25,8 @@ constexpr std::array<std::pair<IdlePolicy, std::string_view>, 3> kNames = {{
 constexpr Delay kSpinMaxOnMetal = std::chrono::microseconds{50};
 constexpr Delay kSpinMaxOnVm = std::chrono::microseconds{200};
 
-/// So many preemptions in so short a time mean that the CPU is shared. What the kernel does on it
-/// now and then stays below.
-constexpr std::uint32_t kPreemptionsOfASharedCpu = 4;
+/// kPreemptions in so short a time mean that the CPU is shared. What the kernel does on it now and
+/// then stays below.
 constexpr Delay kPreemptionWindow = std::chrono::milliseconds{100};
 
 constexpr Delay kShortestBreak = std::chrono::milliseconds{100};
@@ -117,14 +116,16 @@ Delay IdleController::spin_budget() const noexcept {
   return std::chrono::nanoseconds{std::min(2 * average_, spin_max_)};
 }
 
-bool IdleController::on_preemption(Instant now) noexcept {
+bool IdleController::on_preemption(Instant now, Delay off) noexcept {
   if (policy_ != IdlePolicy::adaptive || now < given_up_until_) return false;
-  if (preemptions_ == 0 || saturating_sub(now, counted_since_) > kPreemptionWindow) {
-    preemptions_ = 0;
-    counted_since_ = now;
-  }
-  if (++preemptions_ < kPreemptionsOfASharedCpu) return false;
-  preemptions_ = 0;
+  // The more others want the CPU, the rarer this loop is on it, to be taken off: that time doesn't
+  // count.
+  off_cpu_ += off.to_nanoseconds();
+  const Instant at = now - off_cpu_;
+  const Instant first = std::exchange(last_preempted_[oldest_], at);
+  oldest_ = (oldest_ + 1) % last_preempted_.size();
+  if (saturating_sub(at, first) > kPreemptionWindow) return false;
+  last_preempted_.fill(Instant::min());
   const bool again = now < saturating_add(given_up_until_, kProbation);
   last_break_ =
       again ? std::min(Delay{std::chrono::nanoseconds{2 * last_break_.count()}}, kLongestBreak)

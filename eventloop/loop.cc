@@ -193,7 +193,7 @@ void Loop::read_clock() noexcept {
     case Spent::idle:
       stats_.idle_ns += nanoseconds;
       if (elapsed > kLongestIdleTurn) [[unlikely]]
-        note_long_idle_turn();
+        note_long_idle_turn(elapsed);
       return;
     case Spent::parked:
       stats_.parked_ns += nanoseconds;

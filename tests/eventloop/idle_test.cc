@@ -87,12 +87,13 @@ TEST(IdleController, OneLongGapDoesNotOutweighManyShortOnes) {
   EXPECT_EQ(adaptive.next_step(0s, kNow), Step::spin);
 }
 
-/// So many times in a row, 1 ms apart; returns how often spinning was given up, and the last time.
+/// So many times in a row, 1 ms apart, of which it had the CPU for all but a moment; returns how
+/// often spinning was given up, and the last time.
 int preempt(IdleController& controller, Instant& now, int times) {
   int given_up = 0;
   for (int i = 0; i < times; ++i) {
     now = saturating_add(now, 1ms);
-    if (controller.on_preemption(now)) ++given_up;
+    if (controller.on_preemption(now, 1us)) ++given_up;
   }
   return given_up;
 }
@@ -138,6 +139,27 @@ TEST(IdleController, WhatTakesTheCpuNowAndThenIsNoReasonToGiveUp) {
   IdleController spin(IdlePolicy::spin, 100us);
   EXPECT_EQ(preempt(spin, now, 100), 0);
   EXPECT_EQ(spin.next_step(0s, now), Step::spin);
+}
+
+TEST(IdleController, GivesUpHoweverManyOthersWantTheCpu) {
+  for (const int others : {1, 8, 30}) {
+    IdleController adaptive(IdlePolicy::adaptive, 1s);
+    int given_up = 0;
+    for (int slice = 1; slice <= 8; ++slice) {
+      const Instant now = saturating_add(kNow, slice * (others + 1) * 4ms);
+      if (adaptive.on_preemption(now, others * 4ms)) ++given_up;
+      EXPECT_EQ(given_up, slice < 4 ? 0 : 1) << others << " others, slice " << slice;
+      if (given_up > 0) break;
+    }
+  }
+}
+
+TEST(IdleController, GivesUpAfterFourPreemptionsInARowWhateverCameBeforeThem) {
+  IdleController adaptive(IdlePolicy::adaptive, 100us);
+  for (const auto at : {0ms, 98ms, 99ms, 101ms}) {
+    EXPECT_FALSE(adaptive.on_preemption(saturating_add(kNow, at), 1us)) << at.count();
+  }
+  EXPECT_TRUE(adaptive.on_preemption(saturating_add(kNow, 102ms), 1us));
 }
 
 /// A tree of files as /sys and /proc show them, below a directory of its own.

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -23,9 +25,10 @@
 /// 70 us. The second half of a spin pauses between turns.
 ///
 /// A CPU that somebody else wants too is not for spinning: a loop that was taken off it 4 times
-/// within 100 ms while it spun parks at once for 100 ms, and for twice as long as the last time, up
-/// to 3.2 s, when that happens again within 1 s of the end. `spin` spins all the same: who asks for
-/// it gives it a CPU. Why and how it was measured: docs/decisions/idle-policy.md.
+/// within 100 ms of its own, without the time that others had, while it spun parks at once for
+/// 100 ms, and for twice as long as the last time, up to 3.2 s, when that happens again within 1 s
+/// of the end. `spin` spins all the same: who asks for it gives it a CPU. Why and how it was
+/// measured: docs/decisions/idle-policy.md.
 
 namespace pinion {
 
@@ -66,15 +69,17 @@ class IdleController {
   IdleController(IdlePolicy policy, Delay spin_max) noexcept
       : policy_(policy),
         spin_max_(std::clamp(spin_max, Delay{}, kSpinLimit).count()),
-        average_(spin_max_ / 2) {}
+        average_(spin_max_ / 2) {
+    last_preempted_.fill(Instant::min());
+  }
 
   /// Work other than a timer arrived after the loop had been idle for `gap`; `woken`: it had to be
   /// woken for it.
   PINION_EXPORT void on_arrival(Delay gap, bool woken) noexcept;
 
-  /// Somebody else had the CPU while the loop spun. Returns whether spinning is given up from now
-  /// on, which it wasn't.
-  PINION_EXPORT bool on_preemption(Instant now) noexcept;
+  /// Somebody else had the CPU while the loop spun, for `off`, until `now`. Returns whether
+  /// spinning is given up from now on, which it wasn't.
+  PINION_EXPORT bool on_preemption(Instant now, Delay off) noexcept;
 
   /// What to do at `now`, after having been idle for `idle`.
   [[nodiscard]] PINION_EXPORT Step next_step(Delay idle, Instant now) const noexcept;
@@ -83,12 +88,15 @@ class IdleController {
   [[nodiscard]] PINION_EXPORT Delay spin_budget() const noexcept;
 
  private:
+  static constexpr std::size_t kPreemptions = 4;
+
   IdlePolicy policy_;
   bool parks_at_once_ = false;
-  std::uint32_t preemptions_ = 0;  // Since counted_since_.
   std::int64_t spin_max_;
   std::int64_t average_;
-  Instant counted_since_;
+  std::array<Instant, kPreemptions - 1> last_preempted_;  // By a clock that stands while off_cpu_.
+  std::size_t oldest_ = 0;
+  std::chrono::nanoseconds off_cpu_{};  // Since the start, in turns that counted.
   Instant given_up_until_ = Instant::min();
   Delay last_break_;
 };
