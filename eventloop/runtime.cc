@@ -55,9 +55,8 @@ std::string to_list(const cpu_set_t& set) {
   return list;
 }
 
-/// Two lcores on one CPU, if that is allowed: neither may spin without end while the other waits.
-Result<> check_sharing(const RuntimeOptions& options, std::size_t one, std::size_t other) {
-  const unsigned cpu = options.cpus[other];
+/// Several lcores on one CPU, if that is allowed: none may spin without end while another waits.
+Result<> check_sharing(const RuntimeOptions& options, unsigned cpu) {
   if (!options.allow_shared_cpus) {
     return fail(ErrorCode::invalid_argument, fmt::format("two lcores on CPU {}", cpu),
                 "give each lcore a CPU of its own, or allow them to share (allow_shared_cpus)");
@@ -67,8 +66,14 @@ Result<> check_sharing(const RuntimeOptions& options, std::size_t one, std::size
                 fmt::format("lcores that never sleep would take CPU {} from each other", cpu),
                 "idle policy park or adaptive, or a CPU for each lcore");
   }
-  log_warn("lcores {} and {} share CPU {}: each waits while the other runs", one, other, cpu);
   return {};
+}
+
+void warn_of_sharing(const std::vector<unsigned>& cpus, const cpu_set_t& shared) {
+  const auto count = std::count_if(cpus.begin(), cpus.end(),
+                                   [&](unsigned cpu) { return CPU_ISSET(cpu, &shared) != 0; });
+  if (count == 0) return;
+  log_warn("{} lcores share CPU {}: each waits while another runs", count, to_list(shared));
 }
 
 Result<> check_cpus(const RuntimeOptions& options) {
@@ -79,19 +84,24 @@ Result<> check_cpus(const RuntimeOptions& options) {
     return fail(ErrorCode::invalid_argument, "no CPU given for any lcore",
                 fmt::format("choose from {}", to_list(*allowed)));
   }
-  for (auto cpu = cpus.begin(); cpu != cpus.end(); ++cpu) {
-    if (*cpu >= kMaxLcores || !CPU_ISSET(*cpu, &*allowed)) {
+  cpu_set_t taken;
+  cpu_set_t shared;
+  CPU_ZERO(&taken);
+  CPU_ZERO(&shared);
+  for (const unsigned cpu : cpus) {
+    if (cpu >= kMaxLcores || !CPU_ISSET(cpu, &*allowed)) {
       return fail(
-          ErrorCode::invalid_argument, fmt::format("this process may not use CPU {}", *cpu),
+          ErrorCode::invalid_argument, fmt::format("this process may not use CPU {}", cpu),
           fmt::format("choose from {}, or widen the set with taskset or the cgroup's cpuset",
                       to_list(*allowed)));
     }
-    if (const auto first = std::find(cpus.begin(), cpu, *cpu); first != cpu) {
-      const Result<> shared = check_sharing(options, static_cast<std::size_t>(first - cpus.begin()),
-                                            static_cast<std::size_t>(cpu - cpus.begin()));
-      if (!shared) return shared;
+    if (CPU_ISSET(cpu, &taken)) {
+      if (Result<> checked = check_sharing(options, cpu); !checked) return checked;
+      CPU_SET(cpu, &shared);
     }
+    CPU_SET(cpu, &taken);
   }
+  warn_of_sharing(cpus, shared);
   return {};
 }
 

@@ -296,6 +296,20 @@ RuntimeOptions sharing_a_cpu(std::size_t lcores) {
   return options;
 }
 
+TEST(Runtime, OneLineTellsOfAllLcoresThatShareCpus) {
+  const Errors errors;
+  const std::string cpu = std::to_string(first_cpus(1)->front());
+  RuntimeOptions options = sharing_a_cpu(60);
+  ASSERT_TRUE(Runtime::create(options));
+  const std::string text = errors.text();
+  EXPECT_TRUE(errors.hold(" 60 lcores share CPU " + cpu + ": ")) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  // What is refused in the end isn't warned of.
+  options.cpus.push_back(1023);
+  EXPECT_FALSE(Runtime::create(options));
+  EXPECT_EQ(errors.text(), text);
+}
+
 /// Ends once stderr holds all that, at the latest after a minute.
 Task<> stop_when_said(Runtime& runtime, const Errors& errors, std::vector<std::string> words) {
   for (int i = 0; i < 60'000; ++i) {
