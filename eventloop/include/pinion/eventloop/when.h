@@ -311,7 +311,9 @@ DeadlineAwaiter<T> with_deadline(Delay delay, Task<T>&& task) noexcept {
   return DeadlineAwaiter<T>(delay, std::move(task));
 }
 
-/// The same until `deadline`. kNever: none.
+/// The same until `deadline`. kNever: none. Whether time is left at the start goes by the clock of
+/// the turn, Loop::now(): in a long one a task starts although its deadline has just passed, and
+/// its result counts if it ends within that turn.
 template <class T>
 DeadlineAwaiter<T> with_deadline(Instant deadline, Task<T>&& task) noexcept {
   return DeadlineAwaiter<T>(deadline, std::move(task));
