@@ -80,8 +80,9 @@ void play(IdlePolicy policy, std::uint64_t rounds, Game& game) {
   const auto report = (*runtime)->run([&](Lcore& lcore) -> Result<> {
     lcore.keep(std::make_unique<Counts>(lcore.loop(), game.stats, lcore.index()));
     ball->loops[lcore.index()] = &lcore.loop();
+    if (++ready < 2) return {};
     before = cpu_seconds();
-    if (++ready == 2) lcore.loop().post(*ball);
+    lcore.loop().post(*ball);
     return {};
   });
   ASSERT_TRUE(report);
