@@ -149,6 +149,7 @@ class KernelConnection final : public StreamBackend,
   [[nodiscard]] bool is_quiet() const noexcept;
   void expect_quiet() noexcept;
   void submit_send() noexcept;
+  void count_accepted(std::size_t count) noexcept;
   void count_sent(std::size_t count) noexcept;
   void tell_reader(StreamError why) noexcept;
   [[nodiscard]] int send_what_fits() noexcept;

@@ -59,8 +59,7 @@ void KernelConnection::accept(WriteAwaiter& write, Instant deadline) noexcept {
   sending_ = std::move(write.chunk());
   unsent_ = sending_.span();
   const std::size_t size = unsent_.size();
-  stats_.bytes_out += size;
-  core_.counters().bytes_out += size;
+  count_accepted(size);
   io_uring_sqe& entry =
       core_.ring().get_quiet_sqe(send_operation_, static_cast<std::int32_t>(size));
   io_uring_prep_send(&entry, fd_, unsent_.data(), size, MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT);
@@ -155,10 +154,15 @@ void KernelConnection::arm_write_timer() noexcept {
   if (at != kNever) core_.wheel().extend(write_timer_, at);
 }
 
-void KernelConnection::count_sent(std::size_t count) noexcept {
-  unsent_ = unsent_.subspan(count);
+void KernelConnection::count_accepted(std::size_t count) noexcept {
   stats_.bytes_out += count;
   core_.counters().bytes_out += count;
+}
+
+/// The socket took `count` bytes more. Those of an accepted chunk have been counted.
+void KernelConnection::count_sent(std::size_t count) noexcept {
+  unsent_ = unsent_.subspan(count);
+  if (!accepted_) count_accepted(count);
 }
 
 /// Sends what the socket takes without waiting; an errno when the connection is broken.
@@ -198,11 +202,7 @@ void KernelConnection::on_sent(Completion& completion, std::int32_t result,
 
 /// May end the connection.
 void KernelConnection::sent(std::int32_t result) noexcept {
-  if (result > 0 && accepted_) {
-    unsent_ = unsent_.subspan(static_cast<std::size_t>(result));
-  } else if (result > 0) {
-    count_sent(static_cast<std::size_t>(result));
-  }
+  if (result > 0) count_sent(static_cast<std::size_t>(result));
   const bool goes_on = result > 0 || is_transient(-result);
   if (goes_on && !unsent_.empty() && !stop_reason_) return send_rest();
   const bool told = write_failed_;
@@ -313,12 +313,12 @@ void KernelConnection::write_timer_fired() noexcept {
   const Instant now = core_.loop().now();
   const Due due = write_due();
   if (due.at <= now) return connect_ != nullptr ? cancel_connect(due.why) : stop_write(due.why);
-  const Due in_line = earlier(queued_deadline_, StreamError::write_timeout);
-  if (in_write_line() && in_line.at <= now) {
+  const Due queued = earlier(queued_deadline_, StreamError::write_timeout);
+  if (in_write_line() && queued.at <= now) {
     WriteAwaiter& write = *write_;
-    leave_line(in_line.why);
-    core_.count_failure(in_line.why);
-    write.finish(tl::unexpected(in_line.why));
+    leave_line(queued.why);
+    core_.count_failure(queued.why);
+    write.finish(tl::unexpected(queued.why));
   }
   arm_write_timer();
 }

@@ -256,14 +256,5 @@ Choices choices() {
 
 int main(int argc, char** argv) {
   using namespace pinion::bench;
-  const ParseOutcome parsed = parse_options(argc, argv, choices());
-  if (!parsed.error.empty()) {
-    fmt::print(stderr, "{}\n", parsed.error);
-    return 2;
-  }
-  if (parsed.options.help) {
-    fmt::print("{}", usage(choices()));
-    return 0;
-  }
-  return run_bench(parsed.options);
+  return bench_main(argc, argv, choices(), &run_bench);
 }

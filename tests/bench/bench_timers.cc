@@ -229,14 +229,5 @@ int main(int argc, char** argv) {
       .metrics = {"insert", "cancel", "extend", "expire", "worst_advance", "next_expiry",
                   "empty_advance"},
       .subjects = timer_subject_names()};
-  const ParseOutcome parsed = parse_options(argc, argv, choices);
-  if (!parsed.error.empty()) {
-    fmt::print(stderr, "{}\n", parsed.error);
-    return 2;
-  }
-  if (parsed.options.help) {
-    fmt::print("{}", usage(choices));
-    return 0;
-  }
-  return run_bench(parsed.options);
+  return bench_main(argc, argv, choices, &run_bench);
 }

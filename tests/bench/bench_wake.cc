@@ -1,5 +1,4 @@
 #include <fmt/core.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -168,32 +167,14 @@ class WakeBench {
   Report report_;
 };
 
-/// The target's cpu and the sender's; the second is -1 when there is none.
-std::pair<int, int> choose_cpus(int wanted) {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  sched_getaffinity(0, sizeof allowed, &allowed);
-  int target = wanted;
-  int sender = -1;
-  for (int cpu = CPU_SETSIZE - 1; cpu >= 0; --cpu) {
-    if (!CPU_ISSET(static_cast<std::size_t>(cpu), &allowed)) continue;
-    if (target < 0) {
-      target = cpu;
-    } else if (cpu != target) {
-      sender = cpu;
-    }
-  }
-  return {target, sender};
-}
-
 int run_bench(const Options& options) {
-  const auto [target_cpu, sender_cpu] = choose_cpus(options.cpu);
-  if (sender_cpu < 0 || pin_to_cpu(target_cpu) < 0 || pin_to_cpu(sender_cpu) < 0) {
-    fmt::print(stderr, "error: can't run on cpu {} and another one\nfix: taskset -c 0,1\n",
-               target_cpu);
+  const TwoCpus cpus = choose_two_cpus(options.cpu);
+  if (!cpus.error.empty()) {
+    fmt::print(stderr, "{}\n", cpus.error);
     return 2;
   }
-  WakeBench bench(options, sender_cpu, target_cpu);
+  pin_to_cpu(cpus.load);
+  WakeBench bench(options, cpus.load, cpus.server);
   bench.run();
   fmt::print("{}", bench.report().table());
   const std::vector<TargetOutcome> outcomes = check_wake_targets(bench.report());
@@ -225,14 +206,5 @@ int main(int argc, char** argv) {
                                        "target_calls", "calls_per_sleep"},
                            .subjects = subject_names(),
                            .sizes = "messages sent at a time, 1 or 100"};
-  const ParseOutcome parsed = parse_options(argc, argv, choices);
-  if (!parsed.error.empty()) {
-    fmt::print(stderr, "{}\n", parsed.error);
-    return 2;
-  }
-  if (parsed.options.help) {
-    fmt::print("{}", usage(choices));
-    return 0;
-  }
-  return run_bench(parsed.options);
+  return bench_main(argc, argv, choices, &run_bench);
 }

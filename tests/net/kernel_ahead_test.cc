@@ -22,6 +22,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+const std::string kRequest(2000, 'x');
+
 std::uint16_t port_of(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
   sockaddr_in address{};
   socklen_t size = sizeof(address);
@@ -44,6 +46,23 @@ void shrink(const PlainSocket& client) {
   FAIL() << "the server's socket isn't there";
 }
 
+/// A client that has been answered once, a byte, and has hardly any room for more.
+PlainSocket shrunk_client(std::uint16_t port) {
+  PlainSocket client = PlainSocket::connect_to(port);
+  EXPECT_TRUE(client.send("x"));
+  EXPECT_EQ(client.receive(1), "x");
+  shrink(client);
+  return client;
+}
+
+/// A server that waits for its writes only.
+EchoOptions impatient_writer() {
+  EchoOptions options;
+  options.write_timeout = 50ms;
+  options.read_timeout = 1h;
+  return options;
+}
+
 /// Polls until `done()`; false when that takes longer than `bound`.
 template <class Predicate>
 bool eventually(Predicate done, std::chrono::milliseconds bound) {
@@ -58,20 +77,13 @@ bool eventually(Predicate done, std::chrono::milliseconds bound) {
 // The server's task reads when the chunk that it wrote last is stuck: the read answers for it, long
 // before its own timeout.
 TEST(KernelAhead, AChunkThatTheSocketNeverTakesEndsTheReadThatFollows) {
-  EchoOptions options;
-  options.write_timeout = 50ms;
-  options.read_timeout = 1h;
-  EchoThread server(options);
-  PlainSocket client = PlainSocket::connect_to(server.port());
-  ASSERT_TRUE(client.send("x"));
-  ASSERT_EQ(client.receive(1), "x");
-  shrink(client);
-  const std::string request(2000, 'x');
+  EchoThread server(impatient_writer());
+  PlainSocket client = shrunk_client(server.port());
   std::uint64_t sent = 1;
   bool stuck = false;
   for (int i = 0; i < 200 && !stuck; ++i) {
-    ASSERT_TRUE(client.send(request));
-    sent += request.size();
+    ASSERT_TRUE(client.send(kRequest));
+    sent += kRequest.size();
     ASSERT_TRUE(eventually([&] { return server.stats().bytes_out >= sent; }, 10s));
     stuck = eventually([&] { return server.stats().write_timeouts > 0; }, 120ms);
   }
@@ -84,17 +96,10 @@ TEST(KernelAhead, AChunkThatTheSocketNeverTakesEndsTheReadThatFollows) {
 
 // The same while the server's task stands in its next write.
 TEST(KernelAhead, AWriteBehindAStuckChunkTimesOut) {
-  EchoOptions options;
-  options.write_timeout = 50ms;
-  options.read_timeout = 1h;
-  EchoThread server(options);
-  PlainSocket client = PlainSocket::connect_to(server.port());
-  ASSERT_TRUE(client.send("x"));
-  ASSERT_EQ(client.receive(1), "x");
-  shrink(client);
-  const std::string request(2000, 'x');
+  EchoThread server(impatient_writer());
+  PlainSocket client = shrunk_client(server.port());
   for (int i = 0; i < 1000 && server.stats().write_timeouts == 0; ++i) {
-    if (!client.send(request)) break;
+    if (!client.send(kRequest)) break;
   }
   EXPECT_TRUE(eventually([&] { return server.stats().open == 0; }, 10s));
   EXPECT_EQ(server.stats().write_timeouts, 1U);
@@ -143,14 +148,11 @@ TEST(KernelAhead, FinFollowsAWriteThatStoodInLine) {
   };
   world.loop().spawn(serve());
   std::thread peer([&, port = listener->local().port] {
-    PlainSocket client = PlainSocket::connect_to(port);
-    EXPECT_TRUE(client.send("x"));
-    EXPECT_EQ(client.receive(1), "x");
-    shrink(client);
+    PlainSocket client = shrunk_client(port);
     std::uint64_t sent = 1;
     for (int i = 0; i < 500 && !closed; ++i) {
-      EXPECT_TRUE(client.send(std::string(2000, 'x')));
-      sent += 2000;
+      EXPECT_TRUE(client.send(kRequest));
+      sent += kRequest.size();
       eventually([&] { return echoed >= sent || closed; }, 10s);
     }
     EXPECT_TRUE(closed);

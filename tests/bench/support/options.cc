@@ -181,4 +181,18 @@ std::string usage(const Choices& choices) {
       fmt::join(choices.metrics, ","), fmt::join(choices.subjects, ","), extras_usage(choices));
 }
 
+int bench_main(int argc, const char* const* argv, const Choices& choices,
+               int (*run)(const Options&)) {
+  const ParseOutcome parsed = parse_options(argc, argv, choices);
+  if (!parsed.error.empty()) {
+    fmt::print(stderr, "{}\n", parsed.error);
+    return 2;
+  }
+  if (parsed.options.help) {
+    fmt::print("{}", usage(choices));
+    return 0;
+  }
+  return run(parsed.options);
+}
+
 }  // namespace pinion::bench

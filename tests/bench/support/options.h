@@ -54,6 +54,11 @@ ParseOutcome parse_options(int argc, const char* const* argv, const Choices& cho
 
 std::string usage(const Choices& choices);
 
+/// What a bench's main() does: reads the options, says what is wrong with them or explains them, or
+/// runs. Returns the exit code.
+int bench_main(int argc, const char* const* argv, const Choices& choices,
+               int (*run)(const Options&));
+
 /// Whether a filter lets a name through.
 bool selects(const std::vector<std::string>& filter, const std::string& name);
 
