@@ -33,6 +33,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::string_view kForm = "one setting a line, name = value, with text in quotes";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 std::string read_whole_file(const std::string& path) {
   errno = 0;
@@ -51,6 +52,58 @@ std::string read_whole_file(const std::string& path) {
         "--config or PINION_CONFIG, a file of settings");
   }
   return text;
+}
+
+struct Quoted {
+  std::size_t end = 0;  ///< Behind its last quote, or where the parser will complain.
+  bool many_lines = false;
+};
+
+/// The quoted text that begins at `at`.
+Quoted quoted_text(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const std::string triple(3, quote);
+  const bool many_lines = text.substr(at, 3) == triple;
+  for (at += many_lines ? 3 : 1; at < text.size(); ++at) {
+    if (quote == '"' && text[at] == '\\') {
+      ++at;
+    } else if (many_lines && text.substr(at, 3) == triple) {
+      at += 3;
+      for (int more = 0; more < 2 && text.substr(at, 1) == triple.substr(2); ++more) ++at;
+      return {at, true};
+    } else if (!many_lines && (text[at] == quote || text[at] == '\n')) {
+      return {at + 1, false};
+    }
+  }
+  return {text.size(), many_lines};
+}
+
+bool is_beyond_ascii(char c) {
+  return static_cast<unsigned char>(c) >= 0x80;
+}
+
+/// The first byte beyond ASCII that is neither in a comment nor in a quoted text of one line; npos:
+/// there is none. Elsewhere the parser takes some letters for ones that can't occur, which is
+/// undefined behaviour (toml++ 3.3).
+std::size_t find_stray_letter(std::string_view text) {
+  std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    std::size_t end = at + 1;
+    bool allowed = false;
+    if (c == '#') {
+      end = std::min(text.find('\n', at), text.size());
+      allowed = true;
+    } else if (c == '"' || c == '\'') {
+      const Quoted quoted = quoted_text(text, at);
+      end = std::min(quoted.end, text.size());
+      allowed = !quoted.many_lines;
+    }
+    for (; at < end; ++at) {
+      if (!allowed && is_beyond_ascii(text[at])) return at;
+    }
+  }
+  return text.npos;
 }
 
 toml::table parse(std::string_view text, const std::string& path) {
@@ -82,6 +135,14 @@ std::size_t failing_line(std::string_view text) {
 
 toml::table parse_toml(const std::string& path) {
   const std::string text = read_whole_file(path);
+  if (const std::size_t at = find_stray_letter(text); at != text.npos) {
+    const auto line =
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    throw_usage_error(
+        fmt::format("{}:{}: a letter beyond ASCII outside of a quoted text of one line", path,
+                    line + 1),
+        std::string(kForm));
+  }
   try {
     return parse(text, path);
   } catch (const toml::parse_error& error) {

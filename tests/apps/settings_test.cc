@@ -177,6 +177,35 @@ TEST_F(SettingsTest, RefusesAWrongFileWithItsLineAndTheNearestName) {
   EXPECT_EQ(error_in("lcores =\n").substr(0, 16), "error: a.toml:1:");
 }
 
+// Where TOML has only ASCII, the parser's tables have no place for anything else.
+TEST_F(SettingsTest, TakesLettersBeyondAsciiInCommentsAndQuotesOnly) {
+  const auto stray_line = [&](const std::string& content) -> std::string {
+    const std::string path = file("a.toml", content);
+    const std::string error = error_of({"--config", path.c_str()});
+    const std::string form =
+        ": a letter beyond ASCII outside of a quoted text of one line\n"
+        "fix: one setting a line, name = value, with text in quotes";
+    if (!error.starts_with("error: " + path + ":") || !error.ends_with(form)) return "";
+    const std::size_t begin = path.size() + 8;
+    return error.substr(begin, error.size() - form.size() - begin);
+  };
+  EXPECT_EQ(stray_line("\xcf\x87"
+                       "1x"),
+            "1");
+  EXPECT_EQ(stray_line("# \xc3\xa9\nlcores = 1 \xe3\x80\x82\n"), "2");
+  EXPECT_EQ(stray_line("lcores = \xd0\x96\n"), "1");
+  EXPECT_EQ(stray_line("listen = \"\xc3\xa9\"\xc3\xa9\n"), "1");
+  EXPECT_EQ(stray_line("listen = \"\\\"#\xc3\xa9\" # '\nx = '\\' \xc3\xa9\n"), "2");
+  EXPECT_EQ(stray_line("listen = \"\"\"\\\n\xc3\xa9\"\"\"\n"), "2");
+  EXPECT_EQ(stray_line("listen = \"\"\"a\"\"\"\"\xc3\xa9\n"), "1");
+  EXPECT_EQ(stray_line("listen = \xc3\xa9\n"), "1");
+  EXPECT_EQ(stray_line("listen = \"\xc3\xa9\n"), "") << "the parser's error";
+  EXPECT_TRUE(read({"--config", file("b.toml", "\xEF\xBB\xBF# \xc3\xa9\nlcores = 2\n").c_str()}));
+  EXPECT_EQ(count_, 2U);
+  EXPECT_TRUE(read({"--config", file("c.toml", "listen = '\xc3\xa9'\n").c_str()}));
+  EXPECT_EQ(text_, "\xc3\xa9");
+}
+
 TEST_F(SettingsTest, RefusesAFileThatIsNotThere) {
   EXPECT_EQ(error_of({"--config", "/nowhere/a.toml"}),
             "error: can't read the settings file /nowhere/a.toml: No such file or directory\n"
