@@ -43,9 +43,7 @@ void Loop::rest() {
   }
   if (ring_->queued() > kSubmittedAsleep) {
     submit();
-    // Of a few quiet operations the end of the sleep is soon enough to hear: a sleep for each batch
-    // of one. Many may hold what others need.
-    if (ring_->quiet() > kSubmittedAsleep) return;
+    if (ring_->ready()) return;
   }
   if (busy) {
     read_clock();  // The turn ends here.

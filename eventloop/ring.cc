@@ -100,10 +100,7 @@ io_uring_sqe& Ring::get_quiet_sqe(QuietCompletion& completion, std::int32_t succ
   PINION_ASSERT(completion.in_flight_ == 0);
   io_uring_sqe& sqe = get_sqe(completion);
   sqe.user_data |= kQuiet;
-  completion.position_ = ring_->sq.sqe_tail - 1;
   completion.success_ = success;
-  quiet_.push_back(completion);
-  ++quiet_count_;
   return sqe;
 }
 
@@ -157,6 +154,7 @@ void Ring::submit() {
   const unsigned count = flush_queue();
   // Refused for lack of memory or by a signal, they stay queued for the next call.
   if (count > 0 && enabled_) enter(count, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
+  if (queued() == 0) quiet_expected_ = false;
 }
 
 bool Ring::flush() {
@@ -169,7 +167,7 @@ bool Ring::flush() {
 }
 
 bool Ring::ready() const noexcept {
-  return quiet_expected_ || load_acquire(ring_->cq.ktail) != *ring_->cq.khead ||
+  return !quiet_.empty() || load_acquire(ring_->cq.ktail) != *ring_->cq.khead ||
          (load_acquire(ring_->sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)) != 0;
 }
 
@@ -185,21 +183,38 @@ std::size_t Ring::copy_out(Entry* entries, std::size_t limit) noexcept {
   return count;
 }
 
-/// A quiet operation that the kernel speaks of has not succeeded.
+/// The quiet operation that user data means; nullptr: another one's.
+QuietCompletion* Ring::quiet_completion(std::uint64_t user_data) noexcept {
+  if (user_data < kReservedData || (user_data & kQuiet) == 0) return nullptr;
+  return static_cast<QuietCompletion*>(reinterpret_cast<Completion*>(user_data - kQuiet));
+}
+
+/// A quiet operation that the kernel speaks of is not among those of whose success it says nothing.
 Ring::Entry Ring::claim(std::uint64_t user_data, std::int32_t result,
                         std::uint32_t flags) noexcept {
-  if (user_data < kReservedData || (user_data & kQuiet) == 0) return {user_data, result, flags};
-  auto* const completion =
-      static_cast<QuietCompletion*>(reinterpret_cast<Completion*>(user_data - kQuiet));
-  quiet_.erase(*completion);
-  --quiet_count_;
+  QuietCompletion* const completion = quiet_completion(user_data);
+  if (completion == nullptr) return {user_data, result, flags};
+  if (completion->linked()) quiet_.erase(*completion);
   return {user_data - kQuiet, result, flags};
+}
+
+/// What the coming sleep submits ends it only by failing.
+void Ring::quieten_queued() noexcept {
+  if (quiet_expected_) return;
+  for (unsigned at = load_acquire(ring_->sq.khead); at != ring_->sq.sqe_tail; ++at) {
+    io_uring_sqe& sqe = ring_->sq.sqes[at & ring_->sq.ring_mask];
+    QuietCompletion* const completion = quiet_completion(sqe.user_data);
+    if (completion == nullptr || completion->linked()) continue;  // Linked: refused last time.
+    sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
+    completion->position_ = at;
+    quiet_.push_back(*completion);
+  }
 }
 
 /// Notes how far the kernel has come: what it has to say of the operations that it has taken over
 /// is in the completion queue, unless that has spilled.
 void Ring::mark_quiet() noexcept {
-  if (quiet_count_ == 0 || marked_) return;
+  if (quiet_.empty() || marked_) return;
   if ((load_acquire(ring_->sq.kflags) & IORING_SQ_CQ_OVERFLOW) != 0) return;
   marked_ = true;
   marked_submission_ = load_acquire(ring_->sq.khead);
@@ -209,10 +224,6 @@ void Ring::mark_quiet() noexcept {
 /// Tells those whose submission is over that they have succeeded, once the completions that were
 /// there after it have been copied out: what the kernel had to say of them was among these.
 std::size_t Ring::settle_quiet() {
-  if (quiet_count_ == 0) {
-    quiet_expected_ = false;
-    return 0;
-  }
   if (!marked_ || static_cast<int>(*ring_->cq.khead - marked_completion_) < 0) return 0;
   marked_ = false;
   std::size_t done = 0;
@@ -221,11 +232,9 @@ std::size_t Ring::settle_quiet() {
     QuietCompletion& first = quiet_.front();
     if (static_cast<int>(submitted - first.position_) <= 0) break;
     quiet_.erase(first);
-    --quiet_count_;
     ++done;
     deliver({user_data_of(first), first.success_, 0});
   }
-  quiet_expected_ = quiet_expected_ && quiet_count_ > 0;
   return done;
 }
 
@@ -268,8 +277,10 @@ RingWake Ring::sleep(Delay timeout) {
   io_uring_getevents_arg argument{};
   argument.sigmask_sz = _NSIG / 8;
   if (timeout != kNoTimeout) argument.ts = reinterpret_cast<std::uintptr_t>(&limit);
+  quieten_queued();
   const int result = enter(flush_queue(), 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
                            &argument, sizeof(argument));
+  if (queued() == 0) quiet_expected_ = false;
   if (load_acquire(ring_->cq.ktail) != *ring_->cq.khead) return RingWake::completion;
   if (result == -EINTR) return RingWake::signal;
   if (result == -ETIME) return RingWake::timeout;

@@ -63,7 +63,6 @@ void KernelConnection::accept(WriteAwaiter& write, Instant deadline) noexcept {
   io_uring_sqe& entry =
       core_.ring().get_quiet_sqe(send_operation_, static_cast<std::int32_t>(size));
   io_uring_prep_send(&entry, fd_, unsent_.data(), size, MSG_NOSIGNAL | MSG_WAITALL | MSG_DONTWAIT);
-  entry.flags |= IOSQE_CQE_SKIP_SUCCESS;
 }
 
 bool KernelConnection::start_write(WriteAwaiter& write) noexcept {
@@ -294,8 +293,9 @@ bool KernelConnection::in_write_line() const noexcept {
   return accepted_ && write_ != nullptr;
 }
 
+/// Whether what was accepted is on its way to the socket, which the next turn knows.
 bool KernelConnection::is_quiet() const noexcept {
-  return List<QuietCompletion>::linked(send_operation_);
+  return accepted_ && !accepted_waits_;
 }
 
 /// Before whatever waits for the end of a send.

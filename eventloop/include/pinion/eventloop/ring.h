@@ -55,9 +55,9 @@ class Completion {
   std::uint32_t in_flight_ = 0;
 };
 
-/// For operations that the kernel carries out while it takes them over, and that report only what
-/// went wrong: a send that doesn't wait. Success costs no completion of the kernel's and wakes
-/// nobody; the handler hears of it in a poll after the submission.
+/// For operations that the kernel carries out while it takes them over: a send that doesn't wait.
+/// When the call that submits one also sleeps, the kernel is told to keep quiet about its success,
+/// which then ends no sleep; the handler hears of it in the poll after that.
 class QuietCompletion : public Completion, public ListNode {
  public:
   explicit QuietCompletion(Handler handler) noexcept : Completion(handler) {}
@@ -115,13 +115,12 @@ class Ring {
   [[nodiscard]] PINION_EXPORT io_uring_sqe& get_sqe(Completion& completion);
 
   /// The same for a quiet operation, one at a time, which must end while it is submitted whatever
-  /// becomes of it. Set IOSQE_CQE_SKIP_SUCCESS after filling it. `success` is the result that the
-  /// handler is given when the kernel says nothing.
+  /// becomes of it. `success` is the result that the handler is given when the kernel says nothing.
   [[nodiscard]] PINION_EXPORT io_uring_sqe& get_quiet_sqe(QuietCompletion& completion,
                                                           std::int32_t success);
 
-  /// Somebody waits for the success of a quiet operation: until polls have told of all there are,
-  /// ready() says yes, so that no sleep comes before that.
+  /// Somebody waits for the success of a quiet operation: of those that are queued now or later in
+  /// this turn, success ends a sleep too.
   void expect_quiet() noexcept { quiet_expected_ = true; }
 
   /// Makes room for `count` entries in a row, so that linked ones stay together.
@@ -144,9 +143,6 @@ class Ring {
 
   /// How many entries wait to be submitted.
   [[nodiscard]] PINION_EXPORT unsigned queued() const noexcept;
-
-  /// How many quiet operations a poll has not told of yet.
-  [[nodiscard]] std::size_t quiet() const noexcept { return quiet_count_; }
 
   /// Whether a poll would find something; reads user memory only.
   [[nodiscard]] PINION_EXPORT bool ready() const noexcept;
@@ -190,6 +186,7 @@ class Ring {
     std::int32_t result;
     std::uint32_t flags;
   };
+
   /// Completions below it belong to nobody. Every Completion lies at a higher address.
   static constexpr std::uint64_t kReservedData = 16;
   /// Marks the address of a QuietCompletion.
@@ -203,6 +200,8 @@ class Ring {
             std::size_t size) noexcept;
   std::size_t copy_out(Entry* entries, std::size_t limit) noexcept;
   Entry claim(std::uint64_t user_data, std::int32_t result, std::uint32_t flags) noexcept;
+  static QuietCompletion* quiet_completion(std::uint64_t user_data) noexcept;
+  void quieten_queued() noexcept;
   void mark_quiet() noexcept;
   std::size_t settle_quiet();
   void deliver(const Entry& entry);
@@ -216,8 +215,8 @@ class Ring {
   RunningNow nowhere_;
   RunningNow* running_ = &nowhere_;
   std::uint64_t in_flight_ = 0;
-  List<QuietCompletion> quiet_;  // In the order of the submission queue.
-  std::size_t quiet_count_ = 0;
+  // Of whose success the kernel says nothing, in the order of the submission queue.
+  List<QuietCompletion> quiet_;
   bool quiet_expected_ = false;
   // How far the submission queue had been taken over when somebody looked, and where the completion
   // queue ended then.
