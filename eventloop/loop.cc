@@ -70,7 +70,7 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
 }
 
 Loop::~Loop() {
-  PINION_ASSERT(current_task_ == nullptr);
+  PINION_ASSERT(detail::running_task == nullptr || detail::running_task->loop != this);
   // It sleeps: a thread of a higher priority on the caller's CPU would never let it go on.
   constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 20'000};
   while (requesting_.load(std::memory_order_acquire) > 0) nanosleep(&kMoment, nullptr);

@@ -74,9 +74,8 @@ bool detail::must_yield() noexcept {
 /// two looks is one comparison.
 bool Loop::must_yield() noexcept {
   constexpr Delay kLookEvery = std::chrono::microseconds{5};
-  PINION_ASSERT(current_task_ != nullptr);
-  if (current_task_->cancel_requested || requests_.load(std::memory_order_relaxed) != 0)
-    return true;
+  PINION_ASSERT(detail::running_task != nullptr);
+  if (cancelled() || requests_.load(std::memory_order_relaxed) != 0) return true;
   if (!mailbox_.empty() || ring_->ready()) return true;
   const Instant now = fresh_now();
   const Instant end = std::min(saturating_add(now_, options_.task_slice), wheel_.next_expiry());

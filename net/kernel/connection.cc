@@ -12,9 +12,9 @@ KernelConnection::KernelConnection(KernelCore& core, int fd) noexcept
       fd_(fd),
       receive_operation_(&on_received, *this),
       send_operation_(&on_sent, *this),
+      keepalive_timer_(&on_keepalive_timer, *this),
       read_timer_(&on_read_timer, *this),
-      write_timer_(&on_write_timer, *this),
-      keepalive_timer_(&on_keepalive_timer, *this) {}
+      write_timer_(&on_write_timer, *this) {}
 
 Stream KernelConnection::hand_out() noexcept {
   PINION_ASSERT(!handle_);

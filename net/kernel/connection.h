@@ -180,6 +180,7 @@ class KernelConnection final : public StreamBackend,
   void end_if_quiet() noexcept;
   [[nodiscard]] Instant deadline_of(Delay timeout) noexcept;
 
+  // First what an exchange touches, close together.
   KernelCore& core_;
   int fd_;
   Phase phase_ = Phase::open;
@@ -195,9 +196,6 @@ class KernelConnection final : public StreamBackend,
   std::uint8_t probes_sent_ = 0;
   std::uint8_t probes_limit_ = 0;
 
-  ReadAwaiter* read_ = nullptr;
-  WriteAwaiter* write_ = nullptr;  ///< Being sent, or in line behind what was accepted.
-  ConnectAwaiter* connect_ = nullptr;
   std::optional<StreamError> read_ending_;  ///< What ends the read that waits, unless bytes come.
   std::optional<StreamError> read_end_;     ///< What reads answer once the queue is empty.
   std::optional<StreamError> write_end_;    ///< What writes answer.
@@ -207,25 +205,29 @@ class KernelConnection final : public StreamBackend,
   std::optional<StreamError> broken_;  ///< Why a send failed that nobody had stopped.
   std::optional<StreamError> untold_;  ///< Why an accepted chunk wasn't sent, for the next read.
 
+  ReadAwaiter* read_ = nullptr;
+  WriteAwaiter* write_ = nullptr;  ///< Being sent, or in line behind what was accepted.
   ReceiveQueue unread_;
   Receive receive_operation_;
   Send send_operation_;  ///< Also for connecting.
   std::span<const std::byte> unsent_;
   Chunk sending_;
 
-  Instant read_deadline_ = kNever;
-  Instant write_deadline_ = kNever;   ///< Of what is being sent.
-  Instant queued_deadline_ = kNever;  ///< Of what stands in line.
-  Delay accepted_timeout_ = kNoTimeout;
-  Instant exchange_deadline_ = kNever;
-  Instant first_probe_{};
-  Delay keepalive_idle_ = kNoTimeout;
-  Delay keepalive_interval_ = kNoTimeout;
-  Timer read_timer_;
-  Timer write_timer_;
-  Timer keepalive_timer_;
-  SocketAddress connecting_to_;
   StreamStats stats_;
+  Instant read_deadline_ = kNever;
+  Instant write_deadline_ = kNever;  ///< Of what is being sent.
+  Instant exchange_deadline_ = kNever;
+  Delay accepted_timeout_ = kNoTimeout;
+  Delay keepalive_idle_ = kNoTimeout;
+  Timer keepalive_timer_;
+  Timer read_timer_;
+
+  Timer write_timer_;
+  Instant queued_deadline_ = kNever;  ///< Of what stands in line.
+  ConnectAwaiter* connect_ = nullptr;
+  Instant first_probe_{};
+  Delay keepalive_interval_ = kNoTimeout;
+  SocketAddress connecting_to_;
 };
 
 }  // namespace pinion::detail

@@ -179,7 +179,6 @@ class Loop {
   friend class detail::ChildGroup;
   friend struct detail::PromiseBase;
   friend bool detail::must_yield() noexcept;
-  friend bool cancelled() noexcept;
 
   enum class Drain : std::uint8_t { no, waiting, expired, given_up };
   enum class Spent : std::uint8_t { elsewhere, busy, idle, parked };
@@ -303,9 +302,8 @@ class Loop {
   List<detail::PromiseBase> ready_;
   List<detail::PromiseBase> handed_over_;  // Go on at once, in the place of who awaits them.
   std::size_t ready_count_ = 0;            // Of both lists.
-  detail::TaskContext* current_task_ = nullptr;
-  detail::TaskContext* ended_ = nullptr;  // Whose root has just come to its end.
-  Contexts live_tasks_;                   // The spawned ones; children are in their group's list.
+  detail::TaskContext* ended_ = nullptr;   // Whose root has just come to its end.
+  Contexts live_tasks_;                    // The spawned ones; children are in their group's list.
   std::unique_ptr<Slab<detail::TaskContext>> contexts_;
   Contexts free_contexts_;  // Of ended tasks. They keep their generation.
   List<detail::TaskContext, detail::Cancelling> to_cancel_;

@@ -70,6 +70,10 @@ struct TaskContext : TaggedListNode<Living>, TaggedListNode<Cancelling> {
   bool started = false;
 };
 
+/// The task that runs on this thread; none between tasks.
+extern PINION_EXPORT constinit thread_local TaskContext* running_task
+    __attribute__((tls_model("initial-exec")));
+
 /// The part of every task's frame that the loop works with. It is linked while it is ready.
 struct PromiseBase : ListNode {
   std::coroutine_handle<> frame;

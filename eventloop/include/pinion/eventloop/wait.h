@@ -159,6 +159,8 @@ inline MaybeYieldAwaiter maybe_yield() noexcept {
 }
 
 /// Whether the running task has been cancelled. False outside a task.
-[[nodiscard]] PINION_EXPORT bool cancelled() noexcept;
+[[nodiscard]] inline bool cancelled() noexcept {
+  return detail::running_task != nullptr && detail::running_task->cancel_requested;
+}
 
 }  // namespace pinion
