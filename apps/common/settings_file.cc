@@ -54,56 +54,62 @@ std::string read_whole_file(const std::string& path) {
   return text;
 }
 
-struct Quoted {
-  std::size_t end = 0;  ///< Behind its last quote, or where the parser will complain.
-  bool many_lines = false;
-};
-
-/// The quoted text that begins at `at`.
-Quoted quoted_text(std::string_view text, std::size_t at) {
-  const char quote = text[at];
-  const std::string triple(3, quote);
-  const bool many_lines = text.substr(at, 3) == triple;
-  for (at += many_lines ? 3 : 1; at < text.size(); ++at) {
-    if (quote == '"' && text[at] == '\\') {
-      ++at;
-    } else if (many_lines && text.substr(at, 3) == triple) {
-      at += 3;
-      for (int more = 0; more < 2 && text.substr(at, 1) == triple.substr(2); ++more) ++at;
-      return {at, true};
-    } else if (!many_lines && (text[at] == quote || text[at] == '\n')) {
-      return {at + 1, false};
-    }
-  }
-  return {text.size(), many_lines};
+std::string_view without_blanks(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r"), text.size()));
+  return text;
 }
 
-bool is_beyond_ascii(char c) {
-  return static_cast<unsigned char>(c) >= 0x80;
-}
-
-/// The first byte beyond ASCII that is neither in a comment nor in a quoted text of one line; npos:
-/// there is none. Elsewhere the parser takes some letters for ones that can't occur, which is
-/// undefined behaviour (toml++ 3.3).
-std::size_t find_stray_letter(std::string_view text) {
-  std::size_t at = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
-  while (at < text.size()) {
-    const char c = text[at];
-    std::size_t end = at + 1;
-    bool allowed = false;
-    if (c == '#') {
-      end = std::min(text.find('\n', at), text.size());
-      allowed = true;
-    } else if (c == '"' || c == '\'') {
-      const Quoted quoted = quoted_text(text, at);
-      end = std::min(quoted.end, text.size());
-      allowed = !quoted.many_lines;
-    }
-    for (; at < end; ++at) {
-      if (!allowed && is_beyond_ascii(text[at])) return at;
-    }
+/// The length of the quoted text that `text` begins with; npos: it doesn't end.
+std::size_t quoted_length(std::string_view text) {
+  const char quote = text.front();
+  for (std::size_t at = 1; at < text.size(); ++at) {
+    if (text[at] == quote) return at + 1;
+    if (quote == '"' && text[at] == '\\') ++at;
   }
   return text.npos;
+}
+
+/// The length of the number, the date or the like that `text` begins with; npos: it is none. What
+/// begins in the line ends there.
+std::size_t bare_length(std::string_view text) {
+  constexpr std::size_t kMost = 100;
+  text = text.substr(0, text.find_first_of("\"'#"));
+  const auto is_ascii = [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\r'; };
+  const bool closed = std::ranges::count(text, '[') == std::ranges::count(text, ']') &&
+                      std::ranges::count(text, '{') == std::ranges::count(text, '}');
+  return text.size() <= kMost && closed && std::ranges::all_of(text, is_ascii) ? text.size()
+                                                                               : text.npos;
+}
+
+/// Whether a line is a setting, the head of a table, a comment or nothing.
+bool has_form(std::string_view line) {
+  constexpr std::string_view kOfNames =
+      "-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz";
+  std::string_view rest = without_blanks(line);
+  if (!rest.starts_with('[') && !rest.starts_with('#') && !rest.empty()) {
+    const std::size_t name = std::min(rest.find_first_not_of(kOfNames), rest.size());
+    rest = without_blanks(rest.substr(name));
+    if (name == 0 || !rest.starts_with('=')) return false;
+    rest = without_blanks(rest.substr(1));
+  }
+  const bool quoted = rest.starts_with('"') || rest.starts_with('\'');
+  const std::size_t value = quoted ? quoted_length(rest) : bare_length(rest);
+  if (value == rest.npos) return false;
+  rest = without_blanks(rest.substr(value));
+  return rest.empty() || rest.starts_with('#');
+}
+
+/// The parser has undefined behaviour for some letters beyond ASCII outside of quotes, and ends the
+/// process for numbers of 128 digits (toml++ 3.3). It gets to see lines of our form only.
+void check_form(std::string_view text, const std::string& path) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  for (std::size_t line = 1; !text.empty(); ++line) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    if (!has_form(text.substr(0, end))) {
+      throw_usage_error(fmt::format("{}:{}: not a setting", path, line), std::string(kForm));
+    }
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
 }
 
 toml::table parse(std::string_view text, const std::string& path) {
@@ -135,14 +141,7 @@ std::size_t failing_line(std::string_view text) {
 
 toml::table parse_toml(const std::string& path) {
   const std::string text = read_whole_file(path);
-  if (const std::size_t at = find_stray_letter(text); at != text.npos) {
-    const auto line =
-        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-    throw_usage_error(
-        fmt::format("{}:{}: a letter beyond ASCII outside of a quoted text of one line", path,
-                    line + 1),
-        std::string(kForm));
-  }
+  check_form(text, path);
   try {
     return parse(text, path);
   } catch (const toml::parse_error& error) {

@@ -57,7 +57,7 @@ class Completion {
 
 /// For operations that the kernel carries out while it takes them over: a send that doesn't wait.
 /// When the call that submits one also sleeps, the kernel is told to keep quiet about its success,
-/// which then ends no sleep; the handler hears of it in the poll after that.
+/// which then ends no sleep; the handler hears of it in a poll after that.
 class QuietCompletion : public Completion, public ListNode {
  public:
   explicit QuietCompletion(Handler handler) noexcept : Completion(handler) {}
@@ -119,8 +119,8 @@ class Ring {
   [[nodiscard]] PINION_EXPORT io_uring_sqe& get_quiet_sqe(QuietCompletion& completion,
                                                           std::int32_t success);
 
-  /// Somebody waits for the success of a quiet operation: of those that are queued now or later in
-  /// this turn, success ends a sleep too.
+  /// Somebody waits for the success of a quiet operation: of those that are queued now, or later
+  /// until the next submission, success ends a sleep too.
   void expect_quiet() noexcept { quiet_expected_ = true; }
 
   /// Makes room for `count` entries in a row, so that linked ones stay together.
@@ -144,7 +144,8 @@ class Ring {
   /// How many entries wait to be submitted.
   [[nodiscard]] PINION_EXPORT unsigned queued() const noexcept;
 
-  /// Whether a poll would find something; reads user memory only.
+  /// Whether there is something for a poll, or for another submission, so that nobody should sleep;
+  /// reads user memory only.
   [[nodiscard]] PINION_EXPORT bool ready() const noexcept;
 
   /// Submits what is queued and sleeps until a completion, a signal or the end of `timeout` (more
