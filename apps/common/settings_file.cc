@@ -31,7 +31,8 @@ struct NotToml {};
 namespace pinion::apps {
 namespace {
 
-constexpr std::size_t kMostBytes = 1 << 20;
+constexpr std::size_t kMostBytes = 64 << 10;
+constexpr std::size_t kMostBare = 100;  ///< Bytes of a name or value without quotes.
 constexpr std::string_view kForm = "one setting a line, name = value, with text in quotes";
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
@@ -48,7 +49,7 @@ std::string read_whole_file(const std::string& path) {
   }
   if (text.size() > kMostBytes) {
     throw_usage_error(
-        fmt::format("the settings file {} is larger than 1 MiB", quoted_for_shell(path)),
+        fmt::format("the settings file {} is larger than 64 KiB", quoted_for_shell(path)),
         "--config or PINION_CONFIG, a file of settings");
   }
   return text;
@@ -72,13 +73,12 @@ std::size_t quoted_length(std::string_view text) {
 /// The length of the number, the date or the like that `text` begins with; npos: it is none. What
 /// begins in the line ends there.
 std::size_t bare_length(std::string_view text) {
-  constexpr std::size_t kMost = 100;
   text = text.substr(0, text.find_first_of("\"'#"));
   const auto is_ascii = [](char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\r'; };
   const bool closed = std::ranges::count(text, '[') == std::ranges::count(text, ']') &&
                       std::ranges::count(text, '{') == std::ranges::count(text, '}');
-  return text.size() <= kMost && closed && std::ranges::all_of(text, is_ascii) ? text.size()
-                                                                               : text.npos;
+  return text.size() <= kMostBare && closed && std::ranges::all_of(text, is_ascii) ? text.size()
+                                                                                   : text.npos;
 }
 
 /// Whether a line is a setting, the head of a table, a comment or nothing.
@@ -89,7 +89,7 @@ bool has_form(std::string_view line) {
   if (!rest.starts_with('[') && !rest.starts_with('#') && !rest.empty()) {
     const std::size_t name = std::min(rest.find_first_not_of(kOfNames), rest.size());
     rest = without_blanks(rest.substr(name));
-    if (name == 0 || !rest.starts_with('=')) return false;
+    if (name == 0 || name > kMostBare || !rest.starts_with('=')) return false;
     rest = without_blanks(rest.substr(1));
   }
   const bool quoted = rest.starts_with('"') || rest.starts_with('\'');
@@ -99,8 +99,9 @@ bool has_form(std::string_view line) {
   return rest.empty() || rest.starts_with('#');
 }
 
-/// The parser has undefined behaviour for some letters beyond ASCII outside of quotes, and ends the
-/// process for numbers of 128 digits (toml++ 3.3). It gets to see lines of our form only.
+/// The parser has undefined behaviour for some letters beyond ASCII outside of quotes, ends the
+/// process for numbers of 128 digits and runs out of stack for names of many parts (toml++ 3.3). It
+/// gets to see lines of our form only.
 void check_form(std::string_view text, const std::string& path) {
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   for (std::size_t line = 1; !text.empty(); ++line) {

@@ -205,6 +205,7 @@ TEST_F(SettingsTest, RefusesAFileOfAnotherForm) {
   EXPECT_EQ(wrong_line("a = [\n1=\"" + e + "\"\n]\n"), "1");
   EXPECT_EQ(wrong_line("a = {\n"), "1");
   EXPECT_EQ(wrong_line("lcores\n"), "1");
+  EXPECT_EQ(wrong_line(std::string(101, 'a') + " = 1\n"), "1");
   EXPECT_EQ(wrong_line("= 1\n"), "1");
   EXPECT_EQ(wrong_line("lcores = 1 2 \x01\n"), "1");
 }

@@ -123,7 +123,7 @@ class WrongUse(support.TestCase):
         self.assert_error(run([ECHO, "--config", ""]), 2,
                           "can't read the settings file '': .*", remedy)
         self.assert_error(run([ECHO, "--config", "/dev/zero"]), 2,
-                          "the settings file /dev/zero is larger than 1 MiB", ".+")
+                          "the settings file /dev/zero is larger than 64 KiB", ".+")
 
     def test_what_is_shown_does_nothing_to_a_terminal(self):
         self.assert_error(run([ECHO, "--listen", "a'b"]), 2, r"--listen 'a'\\''b': .*", ".+")
