@@ -93,6 +93,7 @@ Parsed<Keepalive> Codec<Keepalive>::parse(std::string_view text) {
   if (text == "none") return Keepalive{.idle = kNoTimeout};
   Keepalive keepalive{.idle = 60s, .interval = 10s, .probes = 3};
   for (;;) {
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     const std::string_view part = text.substr(0, text.find(','));
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) return unexpected(std::string("not name=value"));

@@ -229,7 +229,8 @@ Parsed<bool> parse_boolean(std::string_view text) {
 }
 
 std::string quoted_for_shell(std::string_view text) {
-  const bool plain = !text.empty() && text.find_first_of(" \t\n'\"\\$`;&|<>()*?#~!") == text.npos;
+  const bool plain =
+      !text.empty() && text.find_first_of(" \t\n'\"\\$`;&|<>()[]{}*?#~!") == text.npos;
   if (plain) return std::string(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);

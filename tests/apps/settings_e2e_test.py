@@ -39,6 +39,10 @@ class Settings(support.TestCase):
         })
         self.assertEqual(set(self.sources(text).values()), {"default"})
 
+    def test_blanks_between_the_parts_of_keepalive(self):
+        table = self.printed("--keepalive", "idle=30s, interval=5s,  probes=2")[1]
+        self.assertEqual(table["keepalive"], "idle=30s,interval=5s,probes=2")
+
     def test_order_of_sources(self):
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "echo.toml")

@@ -177,7 +177,7 @@ TEST_F(SettingsTest, RefusesAWrongFileWithItsLineAndTheNearestName) {
   EXPECT_EQ(error_in("lcores =\n").substr(0, 16), "error: a.toml:1:");
 }
 
-// The parser never sees what it can't stand: letters beyond ASCII where TOML has none, long numbers.
+// The parser never sees what it can't stand: letters beyond ASCII outside of quotes, long numbers.
 TEST_F(SettingsTest, RefusesAFileOfAnotherForm) {
   const auto wrong_line = [&](const std::string& content) -> std::string {
     const std::string path = file("a.toml", content);

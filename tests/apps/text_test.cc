@@ -106,6 +106,7 @@ TEST(Shown, QuotesForAShell) {
   EXPECT_EQ(quoted_for_shell("plain-1.0:/"), "plain-1.0:/");
   EXPECT_EQ(quoted_for_shell(""), "''");
   EXPECT_EQ(quoted_for_shell("a b"), "'a b'");
+  EXPECT_EQ(quoted_for_shell("[::1]:7007"), "'[::1]:7007'");
   EXPECT_EQ(quoted_for_shell("a'b"), "'a'\\''b'");
 }
 

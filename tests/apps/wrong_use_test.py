@@ -158,12 +158,12 @@ class WrongUse(support.TestCase):
     def test_addresses_that_no_socket_takes(self):
         for program, option in ((ECHO, "--listen"), (LOAD, "--connect")):
             self.assert_error(run([program, option, "[fe80::1]:7"]), 2,
-                              rf"{option} \[fe80::1\]:7: a link-local address needs .*", ".+")
+                              rf"{option} '\[fe80::1\]:7': a link-local address needs .*", ".+")
             self.assert_error(run([program, option, "[::ffff:127.0.0.1]:7"]), 2,
                               rf"{option} \S+: an IPv4 address in IPv6 form.*", ".+")
             for address in ("224.0.0.1", "255.255.255.255", "[ff02::1]"):
                 self.assert_error(run([program, option, address + ":7"]), 2,
-                                  rf"{option} \S+:7: TCP has no multicast.*", f"{option} .*")
+                                  rf"{option} \S+: TCP has no multicast.*", f"{option} .*")
         self.assert_error(run([LOAD, "--connect", "127.0.0.1:0"]), 2,
                           "--connect 127.0.0.1:0: port 0 can't be connected to",
                           "--connect ADDR:PORT, .*")
