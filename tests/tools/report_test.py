@@ -70,6 +70,13 @@ class Report(unittest.TestCase):
         code, lines = self.report(ci="true", allowed="# why\nno hugepages\n")
         self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
 
+    def test_says_why_a_tap_case_failed(self):
+        printed = "1..2\nok 1 - names\nnot ok 2 - width\n# f.cc:3: 101 columns\n"
+        self.ran("tools/a", "tap", result="FAIL", stdout=printed)
+        code, lines = self.report()
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertEqual(lines[-3:-1], ["failed: tools/a width", "  f.cc:3: 101 columns"])
+
     def test_names_the_case_in_which_a_program_died(self):
         printed = "[ RUN      ] S.A\n[       OK ] S.A (0 ms)\n[ RUN      ] S.B\n"
         self.ran("lib/a", "gtest", result="FAIL", stdout=printed)

@@ -61,8 +61,8 @@ class Tools(unittest.TestCase):
             path.write_text(f'#!/bin/sh\necho "{name} $*" >>"$STAND_INS/calls"\n{body}\n')
             path.chmod(0o755)
         for tool in ("awk", "basename", "bash", "cat", "cksum", "cp", "cut", "dirname", "echo",
-                     "env", "find", "grep", "mkdir", "python3", "readlink", "rm", "sed", "sh",
-                     "sleep", "tail", "xargs"):  # fmt: skip
+                     "env", "find", "grep", "mkdir", "python3", "readlink", "rm", "sed", "setsid",
+                     "sh", "sleep", "tail", "xargs"):  # fmt: skip
             (self.bin / tool).symlink_to(shutil.which(tool))
         targets = [
             {"name": f"pinion-{name}", "type": "executable",

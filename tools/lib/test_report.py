@@ -8,7 +8,8 @@ Reads what test_select.py chose (BUILD_DIR/selected) and what Meson logged of it
 program is one case. A program that ended badly although none of its cases failed (a crash, a
 time-out, a sanitizer's report at exit), or that did not run, counts as one failed case.
 
-Prints the reasons of skips, the failed cases, and as the last line the count. With CI=true a skip
+Prints the reasons of skips, the failed cases, what TAP programs say of theirs, and as the last
+line the count. With CI=true a skip
 whose reason no line of ALLOWED_SKIPS (regular expressions; # begins a comment) matches has failed.
 Exit code 1 when a case failed or none ran.
 """
@@ -20,11 +21,13 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 GOOD_RESULTS = {"OK", "EXPECTEDFAIL", "SKIP"}
+MOST_DETAILS = 20
 
 
 class Case:
     def __init__(self, program, name, outcome, reason=""):
         self.program, self.name, self.outcome, self.reason = program, name, outcome, reason
+        self.details = []  # of a failure, lines
 
 
 def gtest_reason(skipped):
@@ -72,14 +75,22 @@ def read_gtest_output(program, output):
 
 
 def read_tap_cases(program, output):
+    """The comments of a program in which a case failed are the details of its first failure."""
     cases = []
+    comments = []
     for line in output.splitlines():
         match = re.match(r"^(not )?ok\b\s*\d*\s*-?\s*([^#]*)(?:#\s*(skip)\S*\s*(.*))?", line, re.I)
         if not match:
+            if line.startswith("# "):
+                comments.append(line[2:])
             continue
         bad, name, skip, reason = match.groups()
         outcome = "failed" if bad else "skipped" if skip else "passed"
         cases.append(Case(program, name.strip(), outcome, reason or ""))
+    for case in cases:
+        if case.outcome == "failed":
+            case.details = comments[:MOST_DETAILS]
+            break
     return cases
 
 
@@ -167,7 +178,7 @@ def main():
     print_skips(cases)
     for case in cases:
         if case.outcome == "failed":
-            print(f"failed: {case.program} {case.name}")
+            print("\n  ".join([f"failed: {case.program} {case.name}", *case.details]))
     count = {outcome: 0 for outcome in ("passed", "failed", "skipped")}
     for case in cases:
         count[case.outcome] += 1
