@@ -5,10 +5,11 @@
 #include <sys/utsname.h>
 
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <mutex>
+#include <optional>
 
 namespace pinion::detail {
 namespace {
@@ -97,18 +98,20 @@ Error set_up_error(int error, const RingOptions& options) {
 }
 
 /// Submits one operation on no descriptor. A kernel that knows it finds that there is none; another
-/// refuses the request before it looks.
+/// refuses the request before it looks. The result; or that the kernel took nothing over, for want
+/// of memory.
 template <class Prepare>
-bool is_known(io_uring& ring, Prepare prepare) {
+int ask(io_uring& ring, Prepare prepare) {
   constexpr int kNoDescriptor = -1;
   io_uring_sqe* const entry = io_uring_get_sqe(&ring);
-  if (entry == nullptr) return false;
+  if (entry == nullptr) return -ENOMEM;
   prepare(*entry, kNoDescriptor);
+  if (const int submitted = io_uring_submit(&ring); submitted < 0) return submitted;
   io_uring_cqe* completion = nullptr;
-  if (io_uring_submit(&ring) != 1 || io_uring_peek_cqe(&ring, &completion) != 0) return false;
+  if (io_uring_peek_cqe(&ring, &completion) != 0) return -ENOMEM;
   const int result = completion->res;
   io_uring_cqe_seen(&ring, completion);
-  return result != -EINVAL && result != -EOPNOTSUPP;
+  return result;
 }
 
 Result<RingFeatures> try_features() {
@@ -117,8 +120,14 @@ Result<RingFeatures> try_features() {
     return tl::unexpected(set_up_error(error, {.submission_entries = 1, .completion_entries = 2}));
   }
   RingFeatures found;
+  int refused = 0;
   const auto look_for = [&](RingFeature feature, auto prepare) {
-    if (is_known(ring, prepare)) found.add(feature);
+    const int result = ask(ring, prepare);
+    if (result == -ENOMEM || result == -EAGAIN) {
+      refused = result;
+    } else if (result != -EINVAL && result != -EOPNOTSUPP) {
+      found.add(feature);
+    }
   };
   look_for(RingFeature::message,
            [](io_uring_sqe& entry, int fd) { io_uring_prep_msg_ring(&entry, fd, 0, 0, 0); });
@@ -130,6 +139,7 @@ Result<RingFeatures> try_features() {
     entry.flags |= IOSQE_BUFFER_SELECT;
   });
   io_uring_queue_exit(&ring);
+  if (refused != 0) return tl::unexpected(errno_error(refused, "cannot probe io_uring"));
   return found;
 }
 
@@ -164,14 +174,13 @@ Result<> check_floor(const KernelAnswer& answer) {
 }
 
 Result<RingFeatures> probe_features() {
-  // A kernel doesn't change; of threads that probe at once, each finds the same.
-  static std::atomic<bool> known{false};
-  static std::atomic<RingFeatures> features{};
-  if (known.load(std::memory_order_acquire)) return features.load(std::memory_order_relaxed);
+  // A kernel doesn't change. Of threads that begin together one asks it.
+  static std::mutex asking;
+  static std::optional<RingFeatures> known;
+  const std::lock_guard<std::mutex> alone(asking);
+  if (known) return *known;
   const Result<RingFeatures> found = try_features();
-  if (!found) return found;
-  features.store(*found, std::memory_order_relaxed);
-  known.store(true, std::memory_order_release);
+  if (found) known = *found;
   return found;
 }
 
