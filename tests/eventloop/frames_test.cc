@@ -6,6 +6,7 @@
 
 #include <pinion/eventloop/loop.h>
 #include <pinion/eventloop/when.h>
+#include <pinion/test/own_new.h>
 
 #include "loop_fixture.h"
 #include "when_tasks.h"
@@ -17,6 +18,7 @@ namespace {
 bool exhausted = false;
 }
 
+#if PINION_TEST_OWN_NEW
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return exhausted ? nullptr : std::malloc(size);
 }
@@ -31,6 +33,7 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace pinion {
 namespace {
@@ -59,6 +62,7 @@ TEST_F(FramesTest, BeyondThePoolFramesComeFromTheHeapAndAreCounted) {
 }
 
 TEST_F(FramesTest, WithoutMemorySpawnRefusesAndCounts) {
+  PINION_TEST_NEEDS_OWN_NEW();
   exhausted = true;
   const auto task = []() -> Task<> { co_await yield(); };
   EXPECT_FALSE(loop->spawn(task()));
@@ -66,6 +70,7 @@ TEST_F(FramesTest, WithoutMemorySpawnRefusesAndCounts) {
 }
 
 TEST_F(FramesTest, WithoutMemoryCompositionsAnswerRefused) {
+  PINION_TEST_NEEDS_OWN_NEW();
   bool done = false;
   const auto parent = [&]() -> Task<> {
     Task<int> made = after(1ms, 1);
@@ -93,6 +98,7 @@ TEST_F(FramesTest, WithoutMemoryCompositionsAnswerRefused) {
 using FramesDeathTest = FramesTest;
 
 TEST_F(FramesDeathTest, WithoutMemoryACallEndsTheProcessWithTheRemedy) {
+  PINION_TEST_NEEDS_OWN_NEW();
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto parent = []() -> Task<> {
     exhausted = true;

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include <pinion/lib/random.h>
+#include <pinion/test/own_new.h>
 #include <pinion/test/seed.h>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -29,6 +30,7 @@ namespace {
 std::size_t largest_chunk = ~std::size_t{0};
 }  // namespace
 
+#if PINION_TEST_OWN_NEW
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   if (size > largest_chunk) return nullptr;
   const auto align = static_cast<std::size_t>(alignment);
@@ -37,6 +39,7 @@ void* operator new(std::size_t size, std::align_val_t alignment, const std::noth
 void operator delete(void* memory, std::align_val_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace pinion {
 namespace {
@@ -135,6 +138,7 @@ TEST(RawSlab, AnswersSizesThatNoMemoryHasWithNull) {
 }
 
 TEST(RawSlab, GrowsByWhatTheHeapStillHas) {
+  PINION_TEST_NEEDS_OWN_NEW();
   largest_chunk = 20'000;
   RawSlab slab({.object_size = 64, .limit = 1000});
   std::vector<void*> objects;
@@ -322,6 +326,7 @@ TEST(FramePool, LetsNoSizeTakeWhatTheOthersMayNeed) {
 }
 
 TEST(FramePool, ReservesAtStart) {
+  PINION_TEST_NEEDS_OWN_NEW();
   FramePool pool(100'000);
   EXPECT_TRUE(pool.reserve(200, 100));
   EXPECT_EQ(pool.stats().bytes, 25'600U);

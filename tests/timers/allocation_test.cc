@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <pinion/lib/random.h>
+#include <pinion/test/own_new.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/periodic_timer.h>
 #include <pinion/timers/wheel_core.h>
@@ -40,6 +41,7 @@ void* __wrap_realloc(void* old, std::size_t size) {
 }
 }
 
+#if PINION_TEST_OWN_NEW
 void* operator new(std::size_t size) {
   void* const memory = std::malloc(size);
   if (memory == nullptr) std::abort();
@@ -69,11 +71,13 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace pinion::test {
 namespace {
 
 TEST(TimingWheel, ArmExtendCancelAndAdvanceNeverAllocate) {
+  PINION_TEST_NEEDS_OWN_NEW();
   Random choices(seed());
   WheelCore wheel(choices.next() >> 20);
   std::deque<Probe> probes = make_probes(wheel, 5000);
@@ -103,6 +107,7 @@ TEST(TimingWheel, ArmExtendCancelAndAdvanceNeverAllocate) {
 }
 
 TEST(PeriodicTimer, NeverAllocates) {
+  PINION_TEST_NEEDS_OWN_NEW();
   TimingWheel wheel(Instant{});
   PeriodicTimer timer([](PeriodicTimer&) {});
   const std::size_t before = allocations;
