@@ -133,6 +133,12 @@ Delay peer_silence(int fd) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return kNoTimeout;
+  // With data on its way the kernel asks by sending that again, or by probes of the peer's window,
+  // ever less often, and by nothing else.
+  const bool in_flight = info.tcpi_unacked != 0;
+  const bool answered =
+      in_flight ? info.tcpi_last_ack_recv <= info.tcpi_last_data_sent : info.tcpi_probes == 0;
+  if ((in_flight || info.tcpi_notsent_bytes != 0) && answered) return Delay{};
   return std::chrono::milliseconds{std::min(info.tcpi_last_data_recv, info.tcpi_last_ack_recv)};
 }
 

@@ -63,7 +63,8 @@ void discard_socket(int fd) noexcept;
 /// Sends what the socket takes without waiting: a count, or a negative errno.
 [[nodiscard]] std::int64_t send_at_once(int fd, std::span<const std::byte> bytes) noexcept;
 
-/// How long ago the peer's last segment came.
+/// How long ago the peer's last segment came; zero while data is on its way to it and it
+/// answers whatever the kernel sends, without room for more.
 [[nodiscard]] Delay peer_silence(int fd) noexcept;
 
 /// Makes the kernel send one keepalive probe; the peer has been silent for a second at least.

@@ -33,6 +33,18 @@ class Timeouts(support.TestCase):
             self.assertEqual(server.stop(), 0)
             self.assertRegex(server.output, r"(?m)^timeouts +0 read, 1 write, 0 keepalive")
 
+    def test_keepalive_leaves_a_client_alone_that_has_no_room_but_answers(self):
+        with support.Server("--keepalive", "idle=1s,interval=100ms,probes=1",
+                            "--write-timeout", "6s", "--drain-timeout", "1s") as server:
+            with server.connect() as connection:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.settimeout(support.PATIENCE)
+                with self.assertRaises(OSError):
+                    while True:
+                        connection.sendall(b"x" * 65536)
+            self.assertEqual(server.stop(), 0)
+            self.assertRegex(server.output, r"(?m)^timeouts +0 read, 1 write, 0 keepalive")
+
     def test_no_timeout_means_none(self):
         with support.Server("--read-timeout", "none", "--keepalive", "none") as server:
             with server.connect() as connection:
