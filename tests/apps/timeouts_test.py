@@ -7,6 +7,12 @@ import support
 
 
 class Timeouts(support.TestCase):
+    def send_until_it_ends(self, connection):
+        connection.settimeout(support.PATIENCE)
+        with self.assertRaises(OSError):
+            while True:
+                connection.sendall(b"x" * 65536)
+
     def test_a_silent_connection_is_closed_by_its_read_timeout(self):
         with support.Server("--read-timeout", "500ms") as server, server.connect() as connection:
             begin = time.monotonic()
@@ -26,10 +32,7 @@ class Timeouts(support.TestCase):
 
     def test_a_client_that_does_not_read_is_ended_by_the_write_timeout(self):
         with support.Server("--write-timeout", "500ms") as server, server.connect() as connection:
-            connection.settimeout(support.PATIENCE)
-            with self.assertRaises(OSError):
-                while True:
-                    connection.sendall(b"x" * 65536)
+            self.send_until_it_ends(connection)
             self.assertEqual(server.stop(), 0)
             self.assertRegex(server.output, r"(?m)^timeouts +0 read, 1 write, 0 keepalive")
 
@@ -38,10 +41,7 @@ class Timeouts(support.TestCase):
                             "--write-timeout", "6s", "--drain-timeout", "1s") as server:
             with server.connect() as connection:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-                connection.settimeout(support.PATIENCE)
-                with self.assertRaises(OSError):
-                    while True:
-                        connection.sendall(b"x" * 65536)
+                self.send_until_it_ends(connection)
             self.assertEqual(server.stop(), 0)
             self.assertRegex(server.output, r"(?m)^timeouts +0 read, 1 write, 0 keepalive")
 

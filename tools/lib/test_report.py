@@ -9,9 +9,8 @@ program is one case. A program that ended badly although none of its cases faile
 time-out, a sanitizer's report at exit), or that did not run, counts as one failed case.
 
 Prints the reasons of skips, the failed cases, what TAP programs say of theirs, and as the last
-line the count. With CI=true a skip
-whose reason no line of ALLOWED_SKIPS (regular expressions; # begins a comment) matches has failed.
-Exit code 1 when a case failed or none ran.
+line the count. With CI=true a skip whose reason no line of ALLOWED_SKIPS (regular expressions; #
+begins a comment) matches has failed. Exit code 1 when a case failed or none ran.
 """
 
 import json
