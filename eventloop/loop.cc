@@ -236,7 +236,8 @@ std::size_t Loop::run_phases() {
   arrived += completions;
   arrived += ended<kTimed>(Phase::pollers, poll_pollers());
   if (arrived > 0 && was_idle_) {
-    idle_controller_.on_arrival(saturating_sub(now_, idle_since_), spent_ == Spent::parked);
+    const Delay gap = saturating_sub(now_, idle_since_);
+    if (idle_controller_.on_arrival(gap, spent_ == Spent::parked)) ++stats_.spins_given_up;
   }
   done += arrived;
   done += ended<kTimed>(Phase::tasks, run_ready());

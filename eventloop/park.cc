@@ -92,7 +92,7 @@ bool Loop::still_nothing_to_do(Delay& longest) {
   arrived += poll_pollers();
   if (arrived > 0) {
     // What they armed or queued belongs to the next turn.
-    idle_controller_.on_arrival(saturating_sub(now_, idle_since_), false);
+    static_cast<void>(idle_controller_.on_arrival(saturating_sub(now_, idle_since_), false));
     spent_ = Spent::busy;
     was_idle_ = false;
     doze_ = {};

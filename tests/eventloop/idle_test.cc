@@ -34,11 +34,11 @@ TEST(IdleController, AdaptiveSpinsThenPausesThenParks) {
   IdleController adaptive(IdlePolicy::adaptive, 100us);
   for (int i = 0; i < 100; ++i) adaptive.on_arrival(20us, false);
   const Delay budget = adaptive.spin_budget();
-  EXPECT_GE(budget, Delay{38us});
-  EXPECT_LE(budget, Delay{42us});
+  EXPECT_GE(budget, Delay{76us});
+  EXPECT_LE(budget, Delay{84us});
   EXPECT_EQ(adaptive.next_step(0s, kNow), Step::spin);
-  EXPECT_EQ(adaptive.next_step(30us, kNow), Step::pause);
-  EXPECT_EQ(adaptive.next_step(50us, kNow), Step::park);
+  EXPECT_EQ(adaptive.next_step(60us, kNow), Step::pause);
+  EXPECT_EQ(adaptive.next_step(90us, kNow), Step::park);
 }
 
 TEST(IdleController, ParksAtOnceWhereArrivalsAreRareAndSpinsAgainOnlyWhenTheyAreFrequent) {
@@ -59,7 +59,9 @@ TEST(IdleController, TheTimeThatWakingTookIsNotTakenForAGap) {
     IdleController adaptive(IdlePolicy::adaptive, 300us);
     for (int i = 0; i < 100; ++i) adaptive.on_arrival(10ms, true);
     EXPECT_EQ(adaptive.next_step(0s, kNow), Step::park);
-    for (int i = 0; i < 100; ++i) adaptive.on_arrival(200us, woken);
+    for (int i = 0; i < 100 && adaptive.next_step(0s, kNow) == Step::park; ++i) {
+      adaptive.on_arrival(200us, woken);
+    }
     EXPECT_EQ(adaptive.next_step(0s, kNow), woken ? Step::spin : Step::park);
   }
 }
@@ -87,15 +89,52 @@ TEST(IdleController, OneLongGapDoesNotOutweighManyShortOnes) {
   EXPECT_EQ(adaptive.next_step(0s, kNow), Step::spin);
 }
 
-/// So many times in a row, 1 ms apart, of which it had the CPU for all but a moment; returns how
+/// So many times in a row, 1 ms apart, of which others had 300 us; returns how
 /// often spinning was given up, and the last time.
 int preempt(IdleController& controller, Instant& now, int times) {
   int given_up = 0;
   for (int i = 0; i < times; ++i) {
     now = saturating_add(now, 1ms);
-    if (controller.on_preemption(now, 1us)) ++given_up;
+    if (controller.on_preemption(now, 300us)) ++given_up;
   }
   return given_up;
+}
+
+TEST(IdleController, TakesAQuickWakingForNoMoreThanHalfTheWait) {
+  IdleController adaptive(IdlePolicy::adaptive, 300us);
+  for (int i = 0; i < 100; ++i) {
+    adaptive.on_arrival(30us, true);
+    adaptive.on_arrival(1us, false);
+  }
+  EXPECT_GE(adaptive.spin_budget(), Delay{20us});
+}
+
+TEST(IdleController, GivesUpSpinsThatAlwaysEndInASleepAndTriesAgain) {
+  IdleController adaptive(IdlePolicy::adaptive, 200us);
+  const auto arrivals_without_spin = [&adaptive](int vain_spins) {
+    for (int i = 1; i <= vain_spins; ++i) {
+      EXPECT_NE(adaptive.next_step(0s, kNow), Step::park);
+      EXPECT_EQ(adaptive.on_arrival(50us, true), i == vain_spins) << i;
+    }
+    int arrivals = 0;
+    for (; adaptive.next_step(0s, kNow) == Step::park; ++arrivals) {
+      EXPECT_FALSE(adaptive.on_arrival(50us, true));
+    }
+    return arrivals;
+  };
+  EXPECT_EQ(arrivals_without_spin(8), 64);
+  for (const int expected : {128, 256, 512, 1024, 2048, 4096, 4096}) {
+    EXPECT_EQ(arrivals_without_spin(1), expected);
+  }
+  EXPECT_FALSE(adaptive.on_arrival(50us, false));
+  EXPECT_EQ(arrivals_without_spin(8), 64);
+}
+
+TEST(IdleController, WhatTheKernelsThreadsTakeIsNoReasonToGiveUp) {
+  IdleController adaptive(IdlePolicy::adaptive, 100us);
+  for (int i = 1; i <= 1000; ++i) {
+    ASSERT_FALSE(adaptive.on_preemption(saturating_add(kNow, i * 1ms), 100us)) << i;
+  }
 }
 
 TEST(IdleController, GivesUpSpinningOnASharedCpuForATime) {
@@ -157,9 +196,9 @@ TEST(IdleController, GivesUpHoweverManyOthersWantTheCpu) {
 TEST(IdleController, GivesUpAfterFourPreemptionsInARowWhateverCameBeforeThem) {
   IdleController adaptive(IdlePolicy::adaptive, 100us);
   for (const auto at : {0ms, 98ms, 99ms, 101ms}) {
-    EXPECT_FALSE(adaptive.on_preemption(saturating_add(kNow, at), 1us)) << at.count();
+    EXPECT_FALSE(adaptive.on_preemption(saturating_add(kNow, at), 300us)) << at.count();
   }
-  EXPECT_TRUE(adaptive.on_preemption(saturating_add(kNow, 102ms), 1us));
+  EXPECT_TRUE(adaptive.on_preemption(saturating_add(kNow, 102ms), 300us));
 }
 
 /// A tree of files as /sys and /proc show them, below a directory of its own.

@@ -49,7 +49,7 @@ struct LoopStats {
   std::uint64_t dozes = 0;         ///< Sleeps cut short for a poller that can't be waited on.
 
   std::uint64_t preempted_spins = 0;  ///< Idle turns in which somebody else had the CPU.
-  std::uint64_t spins_given_up = 0;   ///< Times it stopped spinning since the CPU is shared.
+  std::uint64_t spins_given_up = 0;   ///< Times it stopped spinning, which did not pay.
 
   std::uint64_t wakes_by_timer = 0;
   std::uint64_t wakes_by_completion = 0;
