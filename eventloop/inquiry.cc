@@ -12,8 +12,8 @@
 namespace pinion::detail {
 
 void Inquiry::ask() {
-  if (seats_.empty()) {
-    for (Lcore* const lcore : lcores_) seats_.push_back(std::make_unique<Seat>(*lcore, wake_fd_));
+  while (seats_.size() < lcores_.size()) {
+    seats_.push_back(std::make_unique<Seat>(*lcores_[seats_.size()], wake_fd_));
   }
   for (const auto& seat : seats_) {
     seat->told = false;

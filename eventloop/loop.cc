@@ -63,10 +63,13 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
       wheel_(time.now()),
       now_(time.now()),
       contexts_(std::make_unique<Slab<detail::TaskContext>>(options.max_tasks)),
-      idle_controller_(options.idle,
-                       options.spin_max.count() > 0 ? options.spin_max : default_spin_max()),
+      idle_controller_(options.idle, spin_max()),
       drain_timer_(*this) {
   ring_->note_in(running_);
+}
+
+Delay Loop::spin_max() const noexcept {
+  return options_.spin_max.count() > 0 ? options_.spin_max : default_spin_max();
 }
 
 Loop::~Loop() {

@@ -184,6 +184,7 @@ class Loop {
   enum class Spent : std::uint8_t { elsewhere, busy, idle, parked };
   static constexpr std::uint32_t kStopRequest = 1;
   static constexpr std::uint32_t kDrainRequest = 2;
+  static constexpr std::uint32_t kLookRequest = 4;  // Ends a sleep, to look at a predicate again.
 
   struct PollerSlot : Completion {
     PollerSlot() noexcept : Completion(&on_readable) {}
@@ -247,6 +248,7 @@ class Loop {
   void leave_tasks_alone();
 
   // Sleeping (park.cc).
+  Delay spin_max() const noexcept;
   void rest();
   void begin_idling() noexcept;
   bool park();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -26,8 +27,13 @@
 ///             tasks and operations, every kept object is gone, and what all these posted to other
 ///             lcores has been handled and answered: whatever runs on lcores may post to others to
 ///             the end. What still answers answers is cut off.
+/// At run time: add_lcore() starts one more, drain_lcore() drains one alone: its listeners close,
+///             its connections finish or are reset, what it kept dies, and its CPU is free. Its
+///             loop stays to the end of run() and still handles messages, asleep otherwise; an
+///             lcore that is added on that CPU later goes on with it, under the same index.
 /// Threading:  run() on one thread, which waits for signals meanwhile. request_drain(),
-///             request_stop() and request_report() from any thread and from signal handlers.
+///             request_stop() and request_report() from any thread and from signal handlers;
+///             add_lcore() and drain_lcore() from any thread.
 /// Signals:    SIGTERM, SIGINT and SIGUSR1 are blocked while run() runs, and the mask is restored.
 ///             The first SIGTERM or SIGINT drains every loop; the second stops them at once.
 ///             SIGUSR1 logs a report of each lcore: what LoopStats, RingStats and WheelStats hold,
@@ -53,7 +59,7 @@ class Lcore {
   Lcore(const Lcore&) = delete;
   Lcore& operator=(const Lcore&) = delete;
 
-  /// From 0 on, in the order of RuntimeOptions::cpus.
+  /// From 0 on, in the order of RuntimeOptions::cpus, then of add_lcore().
   [[nodiscard]] unsigned index() const noexcept { return index_; }
   [[nodiscard]] unsigned cpu() const noexcept { return cpu_; }
   [[nodiscard]] Loop& loop() noexcept { return *loop_; }
@@ -62,8 +68,8 @@ class Lcore {
   /// meanwhile; for the last time before what is kept dies.
   void add_report(std::function<void(ReportText&)> write) { reports_.push_back(std::move(write)); }
 
-  /// Keeps an object until the loop has ended. It dies on this thread, before the loop and after
-  /// what was kept later.
+  /// Keeps an object until every loop has ended, or this lcore was drained alone. It dies on this
+  /// thread, before the loop and after what was kept later.
   template <class T>
   T& keep(std::unique_ptr<T> object) {
     T& kept = *object;
@@ -144,27 +150,55 @@ class Runtime {
   /// Logs what SIGUSR1 does.
   PINION_EXPORT void request_report() noexcept;
 
+  /// What an lcore's index is, or why it doesn't serve.
+  using Added = std::function<void(Result<unsigned>)>;
+  /// How an lcore that was drained alone ended, or why it wasn't drained.
+  using Drained = std::function<void(Result<Ending>)>;
+
+  /// Starts an lcore on `cpu` and sets it up as run() does the others; they go on meanwhile, and
+  /// after a set-up that fails. One after the other; before run(), when it runs. `done` is told on
+  /// run()'s thread, when that ends at the latest, or by the destructor; it may call what any
+  /// thread may.
+  PINION_EXPORT void add_lcore(unsigned cpu, Added done = {});
+
+  /// Drains one lcore alone. `done` is told when what it kept is gone. The last one's drain ends
+  /// run().
+  PINION_EXPORT void drain_lcore(unsigned index, Drained done = {});
+
+  /// The lcores that run() begins with.
   [[nodiscard]] std::size_t lcore_count() const noexcept { return options_.cpus.size(); }
 
  private:
+  struct Request {
+    unsigned number = 0;  // A CPU to add an lcore on, or the index of the one to drain.
+    Added added = {};
+    Drained drained = {};
+    bool adds = false;
+  };
   struct Thread;
   struct Start;
   class SignalMask;
+  class Supervisor;
 
   Runtime(RuntimeOptions options, int wake_fd) noexcept;
 
-  Result<> start_threads(std::vector<std::unique_ptr<Thread>>& threads, Start& start,
-                         const Setup& setup);
-  Result<> start_thread(Thread& thread);
   static void run_thread(Thread& thread);
-  static Result<> set_up(Thread& thread, std::unique_ptr<TimeSource>& time,
-                         std::unique_ptr<Loop>& loop);
-  int supervise(std::vector<std::unique_ptr<Thread>>& threads, const Start& start,
-                detail::Inquiry& inquiry, int signal_fd);
+  static Result<> make_loop(Thread& thread, std::unique_ptr<TimeSource>& time,
+                            std::unique_ptr<Loop>& loop);
+  static bool first_set_up(Thread& thread, Loop* loop, const Result<>& made);
+  static bool serve(Thread& thread, Loop& loop);
+  static bool serve_again(Thread& thread, Loop& loop);
+  static void retire(Thread& thread, Loop& loop);
+  static void end(Thread& thread, Loop* loop);
+  void request(Request request);
+  static void refuse(Request& request);
+  std::vector<Request> take_requests();
   void wake() noexcept;
 
   RuntimeOptions options_;
   int wake_fd_;
+  std::mutex requests_mutex_;
+  std::vector<Request> requests_;
   std::atomic<bool> drain_requested_{false};
   std::atomic<bool> stop_requested_{false};
   std::atomic<bool> report_requested_{false};
