@@ -281,6 +281,15 @@ TEST(Lcores, ASetUpThatFailsIsToldAndTheOthersGoOn) {
   EXPECT_EQ(runtime.stop().ending, Ending::stopped);
 }
 
+TEST(Lcores, AnAdditionThatFailedDoesNotChangeHowTheRunEnded) {
+  World world;
+  Running runtime(on_one_cpu(1), world.setup());
+  world.refuses = true;
+  EXPECT_FALSE(add(*runtime, any_cpu()));
+  runtime->request_drain();
+  EXPECT_EQ(runtime.join().ending, Ending::drained);
+}
+
 TEST(Lcores, WhatCannotBeDoneIsRefusedWithTheReason) {
   World world;
   RuntimeOptions options = on_one_cpu(1);
