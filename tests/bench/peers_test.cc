@@ -11,6 +11,7 @@
 #include "peers/multimap_timers.h"
 #include "peers/pinion_wheel.h"
 #include "peers/plain_wheel.h"
+#include "peers/table_timers.h"
 #ifdef PINION_BENCH_RTE
 #include "peers/rte_timers.h"
 #endif
@@ -112,20 +113,21 @@ class PeersTest : public testing::Test {
   Tick now_ = kStart;
 };
 
-using Subjects = testing::Types<PinionWheel, PlainWheel, Heap4, Heap4Lazy, MultimapTimers
+using Subjects =
+    testing::Types<PinionWheel, TableTimers, PlainWheel, Heap4, Heap4Lazy, MultimapTimers
 #ifdef PINION_BENCH_RTE
-                                ,
-                                RteTimers
+                   ,
+                   RteTimers
 #endif
 #ifdef PINION_BENCH_LIBUV
-                                ,
-                                LibuvTimers
+                   ,
+                   LibuvTimers
 #endif
 #ifdef PINION_BENCH_ASIO
-                                ,
-                                AsioTimers
+                   ,
+                   AsioTimers
 #endif
-                                >;
+                   >;
 
 struct SubjectNames {
   template <class S>

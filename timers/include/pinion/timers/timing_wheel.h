@@ -83,6 +83,7 @@ class BasicTimingWheel {
 
   [[nodiscard]] std::size_t armed_count() const noexcept { return core_.armed_count(); }
   [[nodiscard]] WheelStats stats() const noexcept { return core_.stats(); }
+  [[nodiscard]] WheelCensus census() const noexcept { return core_.census(); }
 
   /// Empty when every invariant holds; see WheelCore::check().
   [[nodiscard]] std::string check() const { return core_.check(); }

@@ -48,6 +48,14 @@ struct WheelStats {
   std::uint64_t worst_lateness = 0;  ///< Most ticks between a deadline and the target it fired at.
 };
 
+/// Where the armed entries are.
+struct WheelCensus {
+  std::array<std::size_t, detail::kLevels> levels{};
+  std::size_t due = 0;       ///< Left by an advance() that stopped at its budget.
+  std::size_t overflow = 0;  ///< At kSpan ticks and beyond, when they were placed.
+  std::size_t never = 0;     ///< With the deadline kNeverTick.
+};
+
 /// For advance(): no bound on the callbacks, nor on the entries moved.
 inline constexpr std::size_t kNoBudget = ~std::size_t{0};
 
@@ -111,6 +119,9 @@ class WheelCore {
   }
 
   [[nodiscard]] PINION_EXPORT WheelStats stats() const noexcept;
+
+  /// Counts by walking over every list: for reports.
+  [[nodiscard]] PINION_EXPORT WheelCensus census() const noexcept;
 
   /// Verifies every invariant by a scan of the whole wheel: empty when they hold, otherwise the
   /// first that doesn't. For tests; allowed in callbacks.
