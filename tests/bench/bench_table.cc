@@ -18,8 +18,11 @@
 ///
 /// `n` timers are live, due within 60 s. In every round each subject takes its turn, forwards and
 /// backwards alternately: it is built anew, then single inserts and single cancels of entries
-/// anywhere in memory are timed, each on its own. A row's samples are its rounds' percentiles. From
-/// 1,000,000 timers on the caches are emptied before each batch of calls.
+/// anywhere in memory are timed, each on its own. A row's samples are its rounds' percentiles.
+///
+/// - churn: an insert and a cancel in turn, so that n stays what it is.
+/// - bursts: n / 4 inserts, then as many cancels. From 1,000,000 timers on the caches are emptied
+///   before each burst.
 
 namespace pinion::bench {
 namespace {
@@ -58,7 +61,7 @@ class TableBench {
   void run_size(std::size_t n) {
     const Workload work(Distribution::uniform_60s, n, options_.seed);
     for (int round = 0; round < rounds(n); ++round) {
-      fmt::print(stderr, "{} {} round {}/{}\n", kTableCase, n, round + 1, rounds(n));
+      fmt::print(stderr, "{} round {}/{}\n", n, round + 1, rounds(n));
       for (std::size_t i = 0; i < subjects_.size(); ++i) {
         const std::size_t turn = round % 2 == 0 ? i : subjects_.size() - 1 - i;
         if (n > subjects_[turn].largest_in_full && round > 0) continue;
@@ -69,19 +72,22 @@ class TableBench {
 
   void measure(const TableSubject& subject, const Workload& work, int round) {
     const std::size_t operations = options_.quick ? kQuickOperations : kOperations;
-    const LatencyFigures figures = subject.measure(
-        work, operations, clock_, options_.seed * 1'000 + static_cast<std::uint64_t>(round));
-    add(subject, work.live, "insert", figures.insert);
-    add(subject, work.live, "cancel", figures.cancel);
+    const std::uint64_t seed = options_.seed * 1'000 + static_cast<std::uint64_t>(round);
+    for (const CallOrder order : {CallOrder::churn, CallOrder::bursts}) {
+      const char* const name = order == CallOrder::churn ? kChurn : kBursts;
+      if (!selects(options_.cases, name)) continue;
+      const LatencyFigures figures = subject.measure(work, order, operations, clock_, seed);
+      add(subject, {name, work.live, "insert", subject.name}, figures.insert);
+      add(subject, {name, work.live, "cancel", subject.name}, figures.cancel);
+    }
   }
 
-  void add(const TableSubject& subject, std::size_t n, const std::string& operation,
-           const Percentiles& figures) {
-    const std::string note = n > subject.largest_in_full ? "one run" : "";
+  void add(const TableSubject& subject, const RowKey& key, const Percentiles& figures) {
+    const std::string note = key.n > subject.largest_in_full ? "one run" : "";
     const auto row = [&](const char* percentile, double value) {
-      const std::string metric = operation + percentile;
-      if (!selects(options_.metrics, metric)) return;
-      report_.add_sample({kTableCase, n, metric, subject.name}, "ns", value, note);
+      RowKey full = key;
+      full.metric += percentile;
+      if (selects(options_.metrics, full.metric)) report_.add_sample(full, "ns", value, note);
     };
     row("_p50", figures.p50);
     row("_p99", figures.p99);
@@ -125,7 +131,7 @@ int run_bench(const Options& options) {
 int main(int argc, char** argv) {
   using namespace pinion::bench;
   const Choices choices = {.program = "bench_table",
-                           .cases = {kTableCase},
+                           .cases = {kChurn, kBursts},
                            .metrics = {"insert_p50", "insert_p99", "insert_p999", "cancel_p50",
                                        "cancel_p99", "cancel_p999"},
                            .subjects = table_subject_names()};

@@ -16,7 +16,8 @@
 
 /// What single calls take, where timer_metrics.h has the mean of many: each call stands between two
 /// fenced reads of the counter, whose own cost is subtracted. So no call overlaps with the next,
-/// and each waits for its own cache misses.
+/// and each waits for its own cache misses. The caller's object has been touched before, as by a
+/// caller that is at work on it: what is missed is the structure's own.
 
 namespace pinion::bench {
 
@@ -41,49 +42,68 @@ struct LatencyFigures {
   Percentiles cancel;
 };
 
-/// At a steady number of live timers: single inserts and single cancels, of entries that lie
-/// anywhere in memory.
+/// How inserts and cancels follow one another; the entries lie anywhere in memory in both.
+enum class CallOrder {
+  churn,   ///< One insert, one cancel of a random live timer: their number stays what it is.
+  bursts,  ///< A quarter as many inserts as are live, then as many cancels.
+};
+
 template <Subject S>
 class LatencyRun {
  public:
   LatencyRun(const Workload& work, std::uint64_t seed)
       : work_(work), random_(seed), slots_(work.order), subject_(build<S>(work)) {}
 
-  LatencyFigures run(std::size_t operations, const CycleClock& clock) {
-    run_batch(work_.spare);  // allocators warm up, and every page has been touched
+  LatencyFigures run(CallOrder order, std::size_t operations, const CycleClock& clock) {
+    run_burst(work_.spare);  // allocators warm up, and every page has been touched
     inserts_.clear();
     cancels_.clear();
     inserts_.reserve(operations);
     cancels_.reserve(operations);
     while (inserts_.size() < operations) {
-      run_batch(std::min(work_.spare, operations - inserts_.size()));
+      if (order == CallOrder::churn) {
+        run_pair();
+      } else {
+        run_burst(std::min(work_.spare, operations - inserts_.size()));
+      }
     }
     return {.insert = percentiles(std::move(inserts_), clock),
             .cancel = percentiles(std::move(cancels_), clock)};
   }
 
  private:
-  void run_batch(std::size_t count) {
+  void run_pair() {
+    std::uint32_t& spare = slots_[work_.live + random_.below(work_.spare)];
+    std::uint32_t& live = slots_[random_.below(work_.live)];
+    const Tick deadline = work_.start + work_.delays[random_.below(work_.live)];
+    stamp(inserts_, spare, [&] { subject_->arm(spare, deadline); });
+    std::swap(spare, live);
+    stamp(cancels_, spare, [&] { subject_->cancel(spare); });
+  }
+
+  void run_burst(std::size_t count) {
     const std::uint32_t* const spare = slots_.data() + work_.live;
     const std::uint32_t* const delays = work_.delays.data() + random_.below(work_.live);
     if (work_.live >= kColdFrom) evict_caches();
-    stamp(count, inserts_,
-          [&](std::size_t i) { subject_->arm(spare[i], work_.start + delays[i]); });
+    for (std::size_t i = 0; i < count; ++i) {
+      stamp(inserts_, spare[i], [&] { subject_->arm(spare[i], work_.start + delays[i]); });
+    }
     for (std::size_t i = 0; i < count; ++i) {
       std::swap(slots_[work_.live + i], slots_[random_.below(work_.live + i + 1)]);
     }
     if (work_.live >= kColdFrom) evict_caches();
-    stamp(count, cancels_, [&](std::size_t i) { subject_->cancel(spare[i]); });
+    for (std::size_t i = 0; i < count; ++i) {
+      stamp(cancels_, spare[i], [&] { subject_->cancel(spare[i]); });
+    }
   }
 
   template <class Operation>
-  static void stamp(std::size_t count, std::vector<std::uint64_t>& cycles, Operation operation) {
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t begin = read_cycles_fenced();
-      operation(i);
-      keep_memory();
-      cycles.push_back(read_cycles_fenced() - begin);
-    }
+  void stamp(std::vector<std::uint64_t>& cycles, std::uint32_t index, Operation operation) {
+    subject_->touch(index);
+    const std::uint64_t begin = read_cycles_fenced();
+    operation();
+    keep_memory();
+    cycles.push_back(read_cycles_fenced() - begin);
   }
 
   const Workload& work_;

@@ -16,9 +16,9 @@ template <Subject S>
 TableSubject make_subject(const char* name) {
   return {.name = name,
           .largest_in_full = S::kLargestInFull,
-          .measure = [](const Workload& work, std::size_t operations, const CycleClock& clock,
-                        std::uint64_t seed) {
-            return LatencyRun<S>(work, seed).run(operations, clock);
+          .measure = [](const Workload& work, CallOrder order, std::size_t operations,
+                        const CycleClock& clock, std::uint64_t seed) {
+            return LatencyRun<S>(work, seed).run(order, operations, clock);
           }};
 }
 

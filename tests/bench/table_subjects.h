@@ -14,7 +14,7 @@ namespace pinion::bench {
 struct TableSubject {
   std::string name;
   std::size_t largest_in_full;  ///< beyond this many timers one run only
-  LatencyFigures (*measure)(const Workload&, std::size_t operations, const CycleClock&,
+  LatencyFigures (*measure)(const Workload&, CallOrder, std::size_t operations, const CycleClock&,
                             std::uint64_t seed);
 };
 

@@ -9,7 +9,8 @@
 
 namespace pinion::bench {
 
-inline constexpr const char* kTableCase = "uniform_60s";
+inline constexpr const char* kChurn = "churn";    ///< The case of single calls in turn,
+inline constexpr const char* kBursts = "bursts";  ///< and of many of one kind.
 
 std::vector<TargetOutcome> check_table_targets(const Report& report);
 

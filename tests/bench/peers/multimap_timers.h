@@ -40,6 +40,7 @@ class MultimapTimers {
 
   void cancel(std::uint32_t index) { queue_.erase(entries_[index].place); }
 
+  void touch(std::uint32_t index) { touch_object(entries_[index]); }
   void advance(Tick target) {
     while (!queue_.empty() && queue_.begin()->first <= target) {
       Entry& entry = *queue_.begin()->second;

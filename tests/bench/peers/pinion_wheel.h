@@ -27,6 +27,7 @@ class PinionWheel {
   void arm(std::uint32_t index, Tick deadline) { wheel_.arm(entries_[index], deadline); }
   void extend(std::uint32_t index, Tick deadline) { wheel_.extend(entries_[index], deadline); }
   void cancel(std::uint32_t index) { wheel_.cancel(entries_[index]); }
+  void touch(std::uint32_t index) { touch_object(entries_[index]); }
   void advance(Tick target) { wheel_.advance(target); }
   Tick next_expiry() const { return wheel_.next_expiry(); }
 

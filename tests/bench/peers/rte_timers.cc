@@ -107,6 +107,10 @@ void RteTimers::cancel(std::uint32_t index) {
   rte_timer_stop(&entries_[index].timer);
 }
 
+void RteTimers::touch(std::uint32_t index) {
+  touch_object(entries_[index]);
+}
+
 void RteTimers::advance(Tick target) {
   *rte_clock = cycles(target);
   rte_timer_manage();

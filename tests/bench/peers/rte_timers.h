@@ -33,6 +33,7 @@ class RteTimers {
   void arm(std::uint32_t index, Tick deadline);
   void extend(std::uint32_t index, Tick deadline);
   void cancel(std::uint32_t index);
+  void touch(std::uint32_t index);
   void advance(Tick target);
   Tick next_expiry() const;
 

@@ -34,6 +34,13 @@ inline FiredSink fired_sink;
 
 inline constexpr std::size_t kObjectAlignment = 64;
 
+/// Brings an object to the cache, for a writer: whoever arms a timer for it is at work on it.
+template <class Object>
+void touch_object(Object& object) {
+  auto* const first = reinterpret_cast<volatile unsigned char*>(&object);
+  *first = *first;
+}
+
 /// arm: of an entry that is not armed. extend: of one that is, to a later deadline. cancel: of one
 /// that is. next_expiry: the tick of the first expiry or an earlier one; kNeverTick for none.
 template <class S>

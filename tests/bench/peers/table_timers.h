@@ -34,6 +34,7 @@ class TableTimers {
   }
   void cancel(std::uint32_t index) { table_.cancel(entries_[index].id); }
 
+  void touch(std::uint32_t index) { touch_object(entries_[index]); }
   void advance(Tick target) {
     const Instant now = instant(target);
     do {
