@@ -79,6 +79,12 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
 void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 #endif
 
 namespace pinion::test {
