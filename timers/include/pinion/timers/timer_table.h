@@ -67,6 +67,7 @@ class BasicTimerTable {
         wheel_(start) {}
   BasicTimerTable(const BasicTimerTable&) = delete;
   BasicTimerTable& operator=(const BasicTimerTable&) = delete;
+  ~BasicTimerTable() = default;
 
   /// Takes the memory for so many timers, those that live included. False when that is beyond the
   /// limit or the heap is used up; then it has the room that there was memory for.
