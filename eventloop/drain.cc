@@ -101,6 +101,11 @@ void Loop::wind_down() {
   if (stats_.tasks_live == 0) return;
   log_warn("{} cancelled tasks haven't ended ({} ms to do so); destroying them", stats_.tasks_live,
            options_.wind_down.count() / 1'000'000);
+  if (calls_in_flight_ > 0) {
+    log_error("{} calls to other loops have no answer, so that {} tasks can't be destroyed",
+              calls_in_flight_, stats_.tasks_live);
+    return;
+  }
   if (ring_->quiesce(kQuiesceBound)) {
     destroy_tasks();
     return;
@@ -121,7 +126,7 @@ void Loop::finish() {
     destroy_tasks();  // None of them has ever run.
   }
   for (int round = 0; round < kLastRounds; ++round) {
-    if (!ring_->quiesce(kQuiesceBound)) break;
+    if (!ring_->quiesce(kQuiesceBound) || calls_in_flight_ > 0) break;
     destroy_tasks();  // Those that a handler spawned meanwhile.
     if (handle_messages() == 0 && ring_->in_flight() == 0) return;
   }

@@ -89,6 +89,8 @@ Loop::~Loop() {
     current_loop = nullptr;
     prctl(PR_SET_TIMERSLACK, timer_slack_before_);
   }
+  const bool every_call_is_answered = calls_in_flight_ == 0;
+  PINION_ASSERT(every_call_is_answered);
   if (stats_.tasks_live > 0) {
     leave_tasks_alone();
   } else {
@@ -128,6 +130,7 @@ Result<> Loop::adopt_thread() {
 Ending Loop::run() {
   const Result<> adopted = adopt_thread();
   PINION_ASSERT(adopted.has_value());
+  call_gate_.open();
   for (work(); !finished(); work()) rest();
   ring_->submit();
   const Ending ending = stopping_                  ? Ending::stopped
@@ -135,6 +138,7 @@ Ending Loop::run() {
                                                    : Ending::drain_expired;
   stopping_ = false;
   wind_down();
+  end_calls();
   stopping_ = false;
   spent_ = Spent::elsewhere;
   return ending;

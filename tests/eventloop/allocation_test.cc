@@ -1,10 +1,13 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <thread>
 
+#include <pinion/eventloop/call.h>
 #include <pinion/eventloop/loop.h>
 #include <pinion/eventloop/when.h>
 
@@ -127,6 +130,41 @@ TEST_F(AllocationTest, SleepsCallsSpawnsCompositionsAndMessagesAllocateNothing) 
   for (const TaskHandle& task : tasks) finish(task);
   while (ended < spawned) pass(1ms);
   loop.reset();  // The message is still queued; it dies after the loop.
+}
+
+/// What the other loop's thread has allocated, asked by calls: through a lane that is full, and
+/// past it.
+Task<> call(CallLane& lane, Loop& target, std::uint64_t& there, std::uint64_t& calls) {
+  for (;;) {
+    const auto direct = co_await on(target, [] { return allocations; });
+    const auto limited = co_await lane.on([] { return allocations; });
+    const auto tried = co_await lane.try_on([] { return allocations; });
+    if (!direct || !limited) break;
+    there = std::max({there, *direct, *limited, tried.value_or(0)});
+    ++calls;
+  }
+}
+
+TEST_F(AllocationTest, CallsAllocateNothingOnEitherSide) {
+#ifdef PINION_OTHER_MALLOC
+  GTEST_SKIP() << "a sanitizer's malloc";
+#endif
+  MonotonicTime real;
+  const auto target = test::make_loop(real);
+  std::thread thread([&] { target->run(); });
+  CallLane lane(*target, 2);
+  std::uint64_t there = 0;
+  std::uint64_t calls = 0;
+  for (int i = 0; i < 10; ++i) loop->spawn(call(lane, *target, there, calls));
+  while (calls < 100) loop->turn();
+  const std::uint64_t here_before = allocations;
+  const std::uint64_t there_before = there;
+  while (calls < 10'000) loop->turn();
+  EXPECT_EQ(allocations - here_before, 0U);
+  EXPECT_EQ(there - there_before, 0U);
+  target->stop();
+  thread.join();
+  loop.reset();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include <pinion/eventloop/call_gate.h>
 #include <pinion/eventloop/idle.h>
 #include <pinion/eventloop/loop_stats.h>
 #include <pinion/eventloop/mailbox.h>
@@ -53,6 +54,10 @@
 ///             with a message that says which.
 
 namespace pinion {
+
+namespace detail {
+class CallBase;
+}
 
 struct LoopOptions {
   IdlePolicy idle = IdlePolicy::adaptive;
@@ -176,6 +181,7 @@ class Loop {
   friend class Wait;
   friend class TaskHandle;
   friend class YieldAwaiter;
+  friend class detail::CallBase;
   friend class detail::ChildGroup;
   friend struct detail::PromiseBase;
   friend bool detail::must_yield() noexcept;
@@ -247,6 +253,9 @@ class Loop {
   std::uint64_t own_operations() const noexcept;
   void leave_tasks_alone();
 
+  // The end of what others call (call.cc).
+  void end_calls();
+
   // Sleeping (park.cc).
   Delay spin_max() const noexcept;
   void rest();
@@ -284,6 +293,7 @@ class Loop {
   Mailbox mailbox_;
   alignas(64) std::atomic<std::uint32_t> requests_{0};
   std::atomic<std::uint32_t> requesting_{0};  // Callers of stop() and request_drain().
+  detail::CallGate call_gate_;
 
   // The turn.
   alignas(64) TimingWheel wheel_;
@@ -291,7 +301,8 @@ class Loop {
   bool adopted_ = false;
   unsigned long timer_slack_before_ = 0;
   bool stopping_ = false;
-  bool over_ = false;  // What could be ended has been.
+  bool over_ = false;                // What could be ended has been.
+  std::size_t calls_in_flight_ = 0;  // To other loops, not yet answered.
   Spent spent_ = Spent::elsewhere;
   Drain drain_ = Drain::no;
   std::uint32_t ran_ = 0;  // How many things ran in this turn.

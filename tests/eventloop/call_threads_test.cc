@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include <pinion/eventloop/call.h>
+#include <pinion/eventloop/runtime.h>
+#include <pinion/lib/random.h>
+#include <pinion/test/seed.h>
+
+/// Calls among three lcores that spin, sleep and end as it comes. An answer that is lost shows as a
+/// run that doesn't end.
+
+namespace pinion {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kLcores = 3;
+constexpr std::size_t kTasks = 8;
+
+/// What an lcore owns. Not atomic: only functions that run on its thread touch it.
+struct Shard {
+  explicit Shard(Random seeded) : random(seeded) {}
+  std::uint64_t ran = 0;
+  std::uint64_t refused = 0;
+  std::uint64_t answered = 0;
+  bool stopped = false;
+  Random random;
+};
+
+class CallThreads : public ::testing::TestWithParam<IdlePolicy> {
+ protected:
+  void SetUp() override {
+    if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
+    Random random(test::seed());
+    for (auto& shard : shards) shard = std::make_unique<Shard>(Random(random.next()));
+    RuntimeOptions options;
+    options.cpus = *first_cpus(2);
+    options.cpus.push_back(options.cpus[0]);
+    options.allow_shared_cpus = true;
+    options.handle_signals = false;
+    options.loop.idle = GetParam();
+    auto created = Runtime::create(options);
+    ASSERT_TRUE(created);
+    runtime = std::move(*created);
+  }
+
+  /// Lets each lcore run `make_task(index)` so many times.
+  template <class MakeTask>
+  void run(std::size_t tasks, MakeTask make_task) {
+    const auto report = runtime->run([&](Lcore& lcore) -> Result<> {
+      loops.at(lcore.index()) = &lcore.loop();
+      ++set_up;
+      while (set_up < kLcores) std::this_thread::yield();
+      for (std::size_t i = 0; i < tasks; ++i) lcore.loop().spawn(make_task(lcore.index()));
+      return {};
+    });
+    EXPECT_TRUE(report);
+  }
+
+  /// Calls an lcore at random, perhaps its own, and compares what comes back.
+  Task<bool> call_somebody(std::size_t own, CallLane* lane, std::size_t lane_to) {
+    Shard& mine = *shards.at(own);
+    const std::size_t to = lane != nullptr ? lane_to : mine.random.below(kLcores);
+    Shard& theirs = *shards.at(to);
+    Loop& loop = *loops.at(to).load();
+    const std::uint64_t sent = mine.random.next();
+    const auto work = [&theirs, sent] {
+      ++theirs.ran;
+      return ~sent;
+    };
+    const bool limited = lane != nullptr;
+    CallResult<std::uint64_t> got = tl::unexpected(CallError::full);
+    if (limited) {
+      got = co_await lane->on(work);
+    } else {
+      got = co_await on(loop, work);
+    }
+    if (!got) {
+      ++mine.refused;
+      co_return false;
+    }
+    ++mine.answered;
+    if (*got != ~sent) ADD_FAILURE() << "another call's result";
+    co_return true;
+  }
+
+  std::uint64_t sum(std::uint64_t Shard::* figure) const {
+    std::uint64_t total = 0;
+    for (const auto& shard : shards) total += (*shard).*figure;
+    return total;
+  }
+
+  std::array<std::unique_ptr<Shard>, kLcores> shards;
+  std::array<std::atomic<Loop*>, kLcores> loops{};
+  std::atomic<std::size_t> set_up{0};
+  std::atomic<std::size_t> ended{0};
+  std::unique_ptr<Runtime> runtime;
+};
+
+INSTANTIATE_TEST_SUITE_P(Idle, CallThreads,
+                         ::testing::Values(IdlePolicy::adaptive, IdlePolicy::park),
+                         [](const auto& test) { return std::string(to_string(test.param)); });
+
+TEST_P(CallThreads, EveryCallIsAnsweredOnceWithItsOwnResult) {
+  SCOPED_TRACE(testing::Message() << "PINION_SEED=" << test::seed());
+  const std::uint64_t calls = test::scaled(100'000) / kLcores / kTasks;
+  const auto work = [&](std::size_t own) -> Task<> {
+    Shard& mine = *shards.at(own);
+    const std::size_t next = (own + 1) % kLcores;
+    CallLane lane(*loops.at(next).load(), 1 + mine.random.below(4));
+    for (std::uint64_t i = 0; i < calls; ++i) {
+      CallLane* const through = mine.random.chance(0.3) ? &lane : nullptr;
+      const bool answered = co_await call_somebody(own, through, next);
+      EXPECT_TRUE(answered);
+      if (mine.random.chance(0.002)) co_await sleep_for(50us);
+    }
+    if (++ended == kLcores * kTasks) runtime->request_stop();
+  };
+  run(kTasks, work);
+  EXPECT_EQ(sum(&Shard::answered), calls * kLcores * kTasks);
+  EXPECT_EQ(sum(&Shard::ran), calls * kLcores * kTasks);
+  EXPECT_EQ(sum(&Shard::refused), 0U);
+}
+
+TEST_P(CallThreads, LoopsEndAtAnyMomentAndLeaveNobodyWaiting) {
+  SCOPED_TRACE(testing::Message() << "PINION_SEED=" << test::seed());
+  const std::uint64_t rounds = test::scaled(20);
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    set_up = 0;
+    ended = 0;
+    for (auto& shard : shards) shard = std::make_unique<Shard>(Random(shard->random.next()));
+    const auto work = [&](std::size_t own) -> Task<> {
+      Shard& mine = *shards.at(own);
+      const std::uint64_t most = mine.random.below(300);
+      for (std::uint64_t i = 0; i < most && !cancelled(); ++i) {
+        static_cast<void>(co_await call_somebody(own, nullptr, 0));
+      }
+      // The first that is through ends its loop; the others are called on, and call.
+      if (!std::exchange(mine.stopped, true)) Loop::current().stop();
+      ++ended;
+    };
+    run(kTasks, work);
+    EXPECT_EQ(ended, kLcores * kTasks);
+    EXPECT_EQ(sum(&Shard::answered), sum(&Shard::ran));
+  }
+}
+
+}  // namespace
+}  // namespace pinion
