@@ -41,18 +41,20 @@
 /// Cost:       two messages, and two locked instructions at the gate of the called loop. Nothing is
 ///             allocated.
 /// Cancelled:  a task that was cancelled before calls nobody: `cancelled`; nor does one that is
-///             cancelled while it waits in a lane. A call that is under way can't be taken back: the
-///             wait goes on until the other loop has answered, with the result; cancelled() tells
-///             about the rest. So with_deadline() around a call is as late as the other loop.
+///             cancelled while it waits in a lane. A call that is under way can't be taken back:
+///             the wait goes on until the other loop has answered, and gives that answer;
+///             cancelled() tells about the rest. So with_deadline() around a call is as late as the
+///             other loop.
 /// Full:       any number of calls may be in flight, one for each task. A lane of N lets N; further
 ///             tasks wait on their own frames, and try_on() says `full`.
-/// End:        calls to a loop are answered until its run() returns, while it winds down too. After
-///             that, and until run() is called again, they get `ended`, at once; so do those that it
-///             hasn't run by then. A loop that has never run, or that only turns by hand, answers
-///             when it turns or dies. A loop that goes down waits for the answers to its calls
-///             before it destroys the tasks: after LoopOptions::wind_down it reports them on the
-///             log. It must not die without them (asserted). Runtime sees to that: its lcores live
-///             until every one has ended. Elsewhere the called loop goes first, or has ended.
+/// End:        calls to a loop are run until its run() ends, also while it winds down. What it has
+///             not run by then gets `ended`, and so does at once what comes later, until run() is
+///             called again. A loop that has never run, or that only turns by hand, answers when it
+///             turns or dies.
+///             A loop that goes down waits for the answers to its own calls before it destroys the
+///             tasks. It must not die without them (asserted); those that are late, after
+///             LoopOptions::wind_down, are reported on the log. Runtime sees to that: its lcores
+///             live until every one has ended. Elsewhere let the called loop end first.
 /// Errors:     an exception that leaves the function ends the process with a message.
 ///
 /// GCC 12.2:   the function must be trivially destructible: a lambda that captures references,
