@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -99,13 +100,14 @@ void Loop::wind_down() {
   handle_messages();
   destroy_unstarted_tasks();  // Those that a handler spawned just now.
   if (stats_.tasks_live == 0) return;
-  log_warn("{} cancelled tasks haven't ended ({} ms to do so); destroying them", stats_.tasks_live,
-           options_.wind_down.count() / 1'000'000);
+  const std::int64_t allowed_ms = options_.wind_down.count() / 1'000'000;
   if (calls_in_flight_ > 0) {
-    log_error("{} calls to other loops have no answer, so that {} tasks can't be destroyed",
-              calls_in_flight_, stats_.tasks_live);
+    log_warn("{} calls to other loops have no answer ({} ms to get it); keeping {} cancelled tasks",
+             calls_in_flight_, allowed_ms, stats_.tasks_live);
     return;
   }
+  log_warn("{} cancelled tasks haven't ended ({} ms to do so); destroying them", stats_.tasks_live,
+           allowed_ms);
   if (ring_->quiesce(kQuiesceBound)) {
     destroy_tasks();
     return;

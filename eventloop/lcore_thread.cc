@@ -136,12 +136,25 @@ bool Runtime::serve(Thread& thread, Loop& loop) {
   thread.enter(Thread::Phase::ended);
   // Other lcores may still post to this loop.
   thread.start.wait_for_release();
+  await_answers(loop);
   return false;
+}
+
+/// Tasks whose calls had no answer in time end when they have it, before what they use dies. There
+/// is one, unless the called lcore hangs for ever, and with it the runtime's end.
+void Runtime::await_answers(Loop& loop) {
+  if (loop.calls_in_flight_ == 0) return;
+  while (loop.calls_in_flight_ > 0) {
+    loop.stopping_ = false;  // That was for a run.
+    loop.run_until([&] { return loop.calls_in_flight_ == 0; }, kNoTimeout);
+  }
+  loop.wind_down();
 }
 
 /// What was kept goes, with what it leaves in the loop.
 void Runtime::retire(Thread& thread, Loop& loop) {
   thread.lcore.ended_.store(true, std::memory_order_release);
+  await_answers(loop);
   thread.lcore.destroy_kept();
   for (int turns = 0; turns < kLastTurns && loop.turn() > 0; ++turns) {
   }

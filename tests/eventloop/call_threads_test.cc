@@ -152,5 +152,52 @@ TEST_P(CallThreads, LoopsEndAtAnyMomentAndLeaveNobodyWaiting) {
   }
 }
 
+/// The called loop takes longer than the tasks of the other one have to end.
+TEST(CallLate, TasksThatWaitForALateAnswerEndBeforeWhatIsKeptDies) {
+  if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
+  struct Kept {
+    explicit Kept(std::atomic<bool>& flag) : alive(flag) { alive = true; }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    ~Kept() { alive = false; }
+    std::atomic<bool>& alive;
+  };
+  RuntimeOptions options;
+  options.cpus = *first_cpus(2);
+  options.handle_signals = false;
+  options.loop.wind_down = 1ms;
+  const auto runtime = Runtime::create(options);
+  ASSERT_TRUE(runtime);
+  std::atomic<Loop*> target{nullptr};
+  std::atomic<Loop*> home{nullptr};
+  std::atomic<bool> alive{false};
+  bool answered = false;
+  bool was_alive = false;
+  const auto ask = [&](Loop& loop) -> Task<> {
+    const CallResult<void> result = co_await on(loop, [&home] {
+      home.load()->stop();
+      std::this_thread::sleep_for(50ms);  // Time for the caller's loop to give its tasks up.
+      Loop::current().stop();
+    });
+    answered = result.has_value();
+    was_alive = alive;
+  };
+  const auto report = (*runtime)->run([&](Lcore& lcore) -> Result<> {
+    if (lcore.index() == 1) {
+      target = &lcore.loop();
+      return {};
+    }
+    home = &lcore.loop();
+    while (target == nullptr) std::this_thread::yield();
+    lcore.keep(std::make_unique<Kept>(alive));
+    lcore.loop().spawn(ask(*target));
+    return {};
+  });
+  ASSERT_TRUE(report);
+  EXPECT_TRUE(answered);
+  EXPECT_TRUE(was_alive);
+  EXPECT_FALSE(alive);
+}
+
 }  // namespace
 }  // namespace pinion

@@ -189,6 +189,7 @@ class Runtime {
   static bool serve(Thread& thread, Loop& loop);
   static bool serve_again(Thread& thread, Loop& loop);
   static void retire(Thread& thread, Loop& loop);
+  static void await_answers(Loop& loop);
   static void end(Thread& thread, Loop* loop);
   void request(Request request);
   static void refuse(Request& request);
