@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -31,6 +32,7 @@ struct Shard {
   std::uint64_t refused = 0;
   std::uint64_t answered = 0;
   bool stopped = false;
+  std::optional<CallLane> lane;  // To the next lcore, for all tasks of this one.
   Random random;
 };
 
@@ -58,16 +60,21 @@ class CallThreads : public ::testing::TestWithParam<IdlePolicy> {
       loops.at(lcore.index()) = &lcore.loop();
       ++set_up;
       while (set_up < kLcores) std::this_thread::yield();
+      Shard& mine = *shards.at(lcore.index());
+      mine.lane.emplace(*loops.at(after(lcore.index())).load(), 1 + mine.random.below(4));
       for (std::size_t i = 0; i < tasks; ++i) lcore.loop().spawn(make_task(lcore.index()));
       return {};
     });
     EXPECT_TRUE(report);
   }
 
-  /// Calls an lcore at random, perhaps its own, and compares what comes back.
-  Task<bool> call_somebody(std::size_t own, CallLane* lane, std::size_t lane_to) {
+  static std::size_t after(std::size_t index) { return (index + 1) % kLcores; }
+
+  /// Calls an lcore at random, perhaps its own, or through the lane, and compares what comes back.
+  Task<bool> call_somebody(std::size_t own) {
     Shard& mine = *shards.at(own);
-    const std::size_t to = lane != nullptr ? lane_to : mine.random.below(kLcores);
+    const bool limited = mine.random.chance(0.5);
+    const std::size_t to = limited ? after(own) : mine.random.below(kLcores);
     Shard& theirs = *shards.at(to);
     Loop& loop = *loops.at(to).load();
     const std::uint64_t sent = mine.random.next();
@@ -75,10 +82,9 @@ class CallThreads : public ::testing::TestWithParam<IdlePolicy> {
       ++theirs.ran;
       return ~sent;
     };
-    const bool limited = lane != nullptr;
     CallResult<std::uint64_t> got = tl::unexpected(CallError::full);
     if (limited) {
-      got = co_await lane->on(work);
+      got = co_await mine.lane->on(work);
     } else {
       got = co_await on(loop, work);
     }
@@ -113,11 +119,8 @@ TEST_P(CallThreads, EveryCallIsAnsweredOnceWithItsOwnResult) {
   const std::uint64_t calls = test::scaled(100'000) / kLcores / kTasks;
   const auto work = [&](std::size_t own) -> Task<> {
     Shard& mine = *shards.at(own);
-    const std::size_t next = (own + 1) % kLcores;
-    CallLane lane(*loops.at(next).load(), 1 + mine.random.below(4));
     for (std::uint64_t i = 0; i < calls; ++i) {
-      CallLane* const through = mine.random.chance(0.3) ? &lane : nullptr;
-      const bool answered = co_await call_somebody(own, through, next);
+      const bool answered = co_await call_somebody(own);
       EXPECT_TRUE(answered);
       if (mine.random.chance(0.002)) co_await sleep_for(50us);
     }
@@ -140,7 +143,7 @@ TEST_P(CallThreads, LoopsEndAtAnyMomentAndLeaveNobodyWaiting) {
       Shard& mine = *shards.at(own);
       const std::uint64_t most = mine.random.below(300);
       for (std::uint64_t i = 0; i < most && !cancelled(); ++i) {
-        static_cast<void>(co_await call_somebody(own, nullptr, 0));
+        static_cast<void>(co_await call_somebody(own));
       }
       // The first that is through ends its loop; the others are called on, and call.
       if (!std::exchange(mine.stopped, true)) Loop::current().stop();
