@@ -155,8 +155,14 @@ TEST_P(CallThreads, LoopsEndAtAnyMomentAndLeaveNobodyWaiting) {
   }
 }
 
+class CallLate : public ::testing::TestWithParam<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(Lcore, CallLate, ::testing::Bool(), [](const auto& test) {
+  return std::string(test.param ? "drained_alone" : "stopped");
+});
+
 /// The called loop takes longer than the tasks of the other one have to end.
-TEST(CallLate, TasksThatWaitForALateAnswerEndBeforeWhatIsKeptDies) {
+TEST_P(CallLate, TasksThatWaitForALateAnswerEndBeforeWhatIsKeptDies) {
   if (!first_cpus(2)) GTEST_SKIP() << "one CPU only";
   struct Kept {
     explicit Kept(std::atomic<bool>& flag) : alive(flag) { alive = true; }
@@ -177,10 +183,14 @@ TEST(CallLate, TasksThatWaitForALateAnswerEndBeforeWhatIsKeptDies) {
   bool answered = false;
   bool was_alive = false;
   const auto ask = [&](Loop& loop) -> Task<> {
-    const CallResult<void> result = co_await on(loop, [&home] {
-      home.load()->stop();
+    const CallResult<void> result = co_await on(loop, [&home, &runtime] {
+      if (GetParam()) {
+        (*runtime)->drain_lcore(0, [&runtime](const auto&) { (*runtime)->request_stop(); });
+      } else {
+        home.load()->stop();
+        Loop::current().stop();
+      }
       std::this_thread::sleep_for(50ms);  // Time for the caller's loop to give its tasks up.
-      Loop::current().stop();
     });
     answered = result.has_value();
     was_alive = alive;
