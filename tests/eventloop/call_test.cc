@@ -94,7 +94,7 @@ class Other {
 
 class CallTest : public test::ManualLoop {
  protected:
-  ~CallTest() override { loop.reset(); }  // Before the other one, and what tasks refer to.
+  void TearDown() override { loop.reset(); }  // Before the other one, and what tasks refer to.
 
   Loop& target() noexcept { return other.loop(); }
 
