@@ -39,6 +39,12 @@ void Loop::request(std::uint32_t what) noexcept {
   requesting_.fetch_sub(1, std::memory_order_release);
 }
 
+void Loop::nudge() noexcept {
+  requesting_.fetch_add(1, std::memory_order_relaxed);
+  if (mailbox_.must_ring()) ring_eventfd();
+  requesting_.fetch_sub(1, std::memory_order_release);
+}
+
 bool Loop::take_requests() noexcept {
   if (requests_.load(std::memory_order_relaxed) == 0) return false;
   const std::uint32_t requests = requests_.exchange(0, std::memory_order_seq_cst);

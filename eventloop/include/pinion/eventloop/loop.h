@@ -33,11 +33,12 @@
 ///
 /// Ownership:  the loop owns its ring, its wheel and spawned tasks. The time source, pollers,
 ///             drainables, messages and timer entries belong to the caller.
-/// Threading:  created on any thread, run by one. post(), stop() and request_drain() may be called
-///             from every thread, everything else on the loop's thread (or before it runs).
-/// End:        the destructor waits for calls of stop() and request_drain() that have begun:
-///             whoever ended the run need not be joined first. No call may begin later; and post()
-///             still touches the loop after its message has been handled: a sender must have
+/// Threading:  created on any thread, run by one. post(), nudge(), stop() and request_drain() may
+///             be called from every thread, everything else on the loop's thread (or before it
+///             runs).
+/// End:        the destructor waits for calls of stop(), request_drain() and nudge() that have
+///             begun: whoever ended the run need not be joined first. No call may begin later; and
+///             post() still touches the loop after its message has been handled: a sender must have
 ///             returned from it before the loop dies. Runtime sees to all that for its lcores.
 ///             Tasks and handlers that a dying loop calls for the last time may still use it: what
 ///             they post to it is handled, operations that they start are cancelled, tasks that
@@ -158,6 +159,10 @@ class Loop {
 
   /// Calls the message's handler on the loop's thread. From any thread.
   PINION_EXPORT void post(Message& message) noexcept;
+
+  /// Ends the sleep that the loop is in or about to begin, if any, so that it asks its pollers.
+  /// From any thread, after a seq_cst write of what they are to find. One doorbell per sleep.
+  PINION_EXPORT void nudge() noexcept;
 
   PINION_EXPORT void add_poller(Poller& poller) noexcept;
   PINION_EXPORT void remove_poller(Poller& poller) noexcept;
