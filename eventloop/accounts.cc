@@ -62,10 +62,28 @@ void Loop::time_phase(Phase phase, std::size_t did) noexcept {
 
 /// The turn's last phase.
 void Loop::submit() {
-  const bool timed = turns_to_timed_ == LoopStats::kTurnsPerTimed && ring_->queued() > 0;
-  if (timed) phase_began_ = fresh_now();
+  const unsigned queued = ring_->queued();
+  const bool timed = turns_to_timed_ == LoopStats::kTurnsPerTimed && queued > 0;
+  if (!timed) [[likely]]
+    return ring_->submit();
+  const Instant worked_until = phase_began_ = fresh_now();
   ring_->submit();
-  if (timed) time_phase(Phase::submit, 1);
+  time_phase(Phase::submit, 1);
+  submission_.learn(saturating_sub(worked_until, now_), queued,
+                    saturating_sub(phase_began_, worked_until));
+}
+
+/// Whether what the turn queued is left for the next one.
+bool Loop::holds(bool more) noexcept {
+  return submission_.holds({.now = now_,
+                            .queued = ring_->queued(),
+                            .handed_over = ring_->stats().submitted,
+                            .more = more,
+                            .urgent = ring_->urgent()});
+}
+
+void Loop::set_submission_mode(SubmissionMode mode) noexcept {
+  submission_.set_mode(mode);
 }
 
 }  // namespace pinion

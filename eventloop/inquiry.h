@@ -12,7 +12,7 @@
 
 /// Asks every lcore how it is, and logs the answers.
 ///
-/// Ownership:  outlives the loops. Its seats, 70 KiB for each lcore, come with the first question.
+/// Ownership:  outlives the loops. Its seats, 80 KiB for each lcore, come with the first question.
 /// Threading:  the runtime's thread. Each lcore writes its own snapshot, when a message asks it to.
 /// Cost:       for an lcore, a copy of its figures and a system call that says so.
 /// Full:       an lcore that hasn't answered yet isn't asked again.

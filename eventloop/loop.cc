@@ -43,6 +43,8 @@ Result<std::unique_ptr<Loop>> Loop::create(LoopOptions options, TimeSource& time
   if (Result<> checked = check_options(options); !checked) {
     return tl::unexpected(std::move(checked.error()));
   }
+  const Result<SubmissionRules> submission = options.submission.resolve();
+  if (!submission) return tl::unexpected(submission.error());
   auto ring = Ring::create(options.ring);
   if (!ring) return tl::unexpected(std::move(ring.error()));
   const int doorbell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -50,11 +52,11 @@ Result<std::unique_ptr<Loop>> Loop::create(LoopOptions options, TimeSource& time
     return tl::unexpected(
         errno_error(errno, "no descriptor for the loop's doorbell", "ulimit -n 65536"));
   }
-  return std::unique_ptr<Loop>(new Loop(options, time, std::move(*ring), doorbell));
+  return std::unique_ptr<Loop>(new Loop(options, *submission, time, std::move(*ring), doorbell));
 }
 
-Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> ring,
-           int doorbell_fd)
+Loop::Loop(const LoopOptions& options, const SubmissionRules& submission, TimeSource& time,
+           std::unique_ptr<Ring> ring, int doorbell_fd)
     : options_(options),
       time_(time),
       ring_(std::move(ring)),
@@ -64,7 +66,8 @@ Loop::Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> r
       now_(time.now()),
       contexts_(std::make_unique<Slab<detail::TaskContext>>(options.max_tasks)),
       idle_controller_(options.idle, spin_max()),
-      drain_timer_(*this) {
+      drain_timer_(*this),
+      submission_(submission, stats_.submission) {
   ring_->note_in(running_);
 }
 
@@ -165,9 +168,14 @@ std::size_t Loop::turn() {
   PINION_ASSERT(adopted.has_value());
   read_clock();
   const std::size_t done = run_phases();
-  submit();
+  if (!holds(done > 0 && has_more())) submit();
   spent_ = done > 0 ? Spent::busy : Spent::idle;
   return done;
+}
+
+/// Whether the next turn is known to have something to do.
+bool Loop::has_more() const noexcept {
+  return ready_count_ > 0 || ring_->ready() || !mailbox_.empty();
 }
 
 /// A turn but for its last phase: rest() follows, or submit().

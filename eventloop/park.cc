@@ -33,8 +33,9 @@ void pause_processor() noexcept {
 void Loop::rest() {
   const bool busy = spent_ == Spent::busy;
   const Delay idle = busy ? Delay{} : saturating_sub(now_, idle_since_);
+  const bool more = busy && has_more();
+  if (holds(more)) return;
   const IdleController::Step next = idle_controller_.next_step(idle, now_);
-  const bool more = busy && (ready_count_ > 0 || ring_->ready() || !mailbox_.empty());
   if (next != IdleController::Step::park || more) {
     submit();
     if (busy || next != IdleController::Step::pause) return;

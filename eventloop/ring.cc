@@ -135,6 +135,7 @@ void Ring::cancel(Completion& completion) {
   io_uring_prep_cancel64(&sqe, user_data_of(completion), IORING_ASYNC_CANCEL_ALL);
   sqe.flags |= IOSQE_CQE_SKIP_SUCCESS;
   sqe.user_data = kNobody;
+  urgent_ = true;
 }
 
 void Ring::abandon(Completion& completion) noexcept {
@@ -153,7 +154,12 @@ int Ring::enter(unsigned submit, unsigned wait, unsigned flags, void* argument,
   const unsigned before = load_acquire(ring_->sq.khead);
   const int result = io_uring_enter2(static_cast<unsigned>(ring_->ring_fd), submit, wait, flags,
                                      static_cast<sigset_t*>(argument), size);
-  stats_.submitted += load_acquire(ring_->sq.khead) - before;
+  const unsigned taken = load_acquire(ring_->sq.khead) - before;
+  if (taken > 0) {
+    stats_.submitted += taken;
+    stats_.batches.record(taken);
+    if (queued() == 0) urgent_ = false;
+  }
   if (result < 0) {
     const bool kernel_lost_a_completion = result == -EBADR;  // It had no memory to keep it.
     PINION_ASSERT(!kernel_lost_a_completion);

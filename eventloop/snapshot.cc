@@ -77,6 +77,15 @@ void add_sleeps(Lines& lines, const LoopStats& loop) {
   lines.add("messages", "{}, {} doorbells", loop.messages, loop.doorbells);
 }
 
+void add_submissions(Lines& lines, const SubmissionStats& policy, const RingStats& ring) {
+  lines.add("submit", "{}, {} mode changes; batches of {:.1f} on average, p50 {} p99 {} max {}",
+            to_string(policy.mode), policy.mode_changes, ring.batches.mean(),
+            ring.batches.percentile(50), ring.batches.percentile(99), ring.batches.max());
+  if (policy.holds == 0) return;
+  lines.add("submit", "held at the end of {} turns; {} batches waited {}", policy.holds,
+            policy.waits.count(), spread(policy.waits));
+}
+
 }  // namespace
 
 void LoopSnapshot::take(Loop& of) noexcept {
@@ -105,6 +114,7 @@ std::string to_text(const LoopSnapshot& snapshot) {
             wheel.early_moved, wheel.budget_hits, wheel.clock_steps_back);
   lines.add("ring", "{} enters, {} submitted, {} completions, {} overflows, {} in flight",
             ring.enters, ring.submitted, ring.completions, ring.overflows, snapshot.operations);
+  add_submissions(lines, loop.submission, ring);
   return lines.take();
 }
 

@@ -77,6 +77,12 @@ Parsed<IdlePolicy> Codec<IdlePolicy>::parse(std::string_view text) {
   return *policy;
 }
 
+Parsed<SubmissionMode> Codec<SubmissionMode>::parse(std::string_view text) {
+  const std::optional<SubmissionMode> mode = parse_submission_mode(text);
+  if (!mode) return unexpected(std::string("no such mode"));
+  return *mode;
+}
+
 std::string_view meaning(IdlePolicy policy) {
   switch (policy) {
     case IdlePolicy::spin:

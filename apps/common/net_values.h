@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pinion/eventloop/idle.h>
+#include <pinion/eventloop/submission.h>
 #include <pinion/net/address.h>
 #include <pinion/net/stream.h>
 
@@ -32,6 +33,16 @@ struct Codec<IdlePolicy> {
 
 /// What a policy does, for a program's first line.
 [[nodiscard]] std::string_view meaning(IdlePolicy policy);
+
+template <>
+struct Codec<SubmissionMode> {
+  static constexpr FileKind kKind = FileKind::text;
+  static constexpr std::string_view kValueName = "MODE";
+  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kChoices = "low-latency, throughput or adaptive";
+  static Parsed<SubmissionMode> parse(std::string_view text);
+  static std::string format(SubmissionMode mode) { return std::string(to_string(mode)); }
+};
 
 /// "idle=60s,interval=10s,probes=3", each part optional, or "none".
 template <>

@@ -62,7 +62,9 @@ class Server {
   int run() {
     require_descriptors(options_.max_connections, cpus_.size(), "--max-connections");
     hold_signals();
-    const LoopOptions loop{.idle = options_.idle, .drain_timeout = options_.drain_timeout};
+    const LoopOptions loop{.idle = options_.idle,
+                           .submission = options_.submission.options(),
+                           .drain_timeout = options_.drain_timeout};
     const auto runtime = must(
         Runtime::create({.cpus = cpus_, .loop = loop, .allow_shared_cpus = options_.share_cpus}));
     const RunReport ended = must(runtime->run([this](Lcore& lcore) { return set_up(lcore); }));

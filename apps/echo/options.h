@@ -13,6 +13,7 @@
 #include "common/net_values.h"
 #include "common/program.h"
 #include "common/settings.h"
+#include "common/submission_settings.h"
 
 /// What pinion-echo can be told. The initial values are the defaults.
 
@@ -24,6 +25,7 @@ struct EchoOptions {
   std::vector<unsigned> cpus;
   bool share_cpus = false;
   IdlePolicy idle = IdlePolicy::adaptive;
+  SubmissionSettings submission;
   Delay read_timeout = std::chrono::seconds{30};
   Delay write_timeout = std::chrono::seconds{10};
   Keepalive keepalive{
@@ -43,6 +45,7 @@ inline void declare(Settings& settings, EchoOptions& options) {
   settings.follow("lcores", "cpus", [&options] { return fmt::format("{}", options.cpus.size()); });
   settings.add(options.share_cpus, {"share-cpus", "let several lcores run on one CPU"});
   settings.add(options.idle, {"idle", "what an lcore does with nothing to do"});
+  declare(settings, options.submission);
   settings.add(options.read_timeout, {"read-timeout", "close a connection that sends nothing"},
                {{1ms, kNoTimeout}});
   settings.add(options.write_timeout, {"write-timeout", "reset a connection that stops reading"},

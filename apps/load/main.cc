@@ -94,7 +94,9 @@ Task<> announce(const LoadOptions& options, Progress& progress) {
 /// Runs the plan on all lcores, and begins it when the last of them is ready.
 RunReport run_clients(LoadPlan& plan, const std::vector<unsigned>& cpus,
                       FiguresDesk<LoadResults>& desk, Progress& progress) {
-  const LoopOptions loop{.idle = plan.options.idle, .drain_timeout = 2s};
+  const LoopOptions loop{.idle = plan.options.idle,
+                         .submission = plan.options.submission.options(),
+                         .drain_timeout = 2s};
   const auto runtime = must(Runtime::create({.cpus = cpus, .loop = loop}));
   std::mutex mutex;
   return must(runtime->run([&](Lcore& lcore) -> Result<> {

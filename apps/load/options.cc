@@ -55,6 +55,7 @@ void declare(Settings& settings, LoadOptions& options) {
       {.name = "cpus", .help = "the lcores' CPUs; auto: the last that this process may use"});
   settings.follow("lcores", "cpus", [&options] { return fmt::format("{}", options.cpus.size()); });
   settings.add(options.idle, {.name = "idle", .help = "what an lcore does with nothing to do"});
+  declare(settings, options.submission);
   settings.add(options.seed, {.name = "seed", .help = "seed of the request bytes"});
   settings.add(options.json, {.name = "json",
                               .help = "write the results to this file, too, as JSON",

@@ -11,6 +11,7 @@
 #include <pinion/net/address.h>
 
 #include "common/settings.h"
+#include "common/submission_settings.h"
 
 /// What pinion-load is asked to do, and when each request is due.
 
@@ -30,6 +31,7 @@ struct LoadOptions {
   std::uint32_t lcores = 1;
   std::vector<unsigned> cpus;
   IdlePolicy idle = IdlePolicy::adaptive;
+  SubmissionSettings submission;
   std::uint64_t seed = 1;
   std::string json;
 };

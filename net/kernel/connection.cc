@@ -79,6 +79,7 @@ void KernelConnection::end(StreamError why) noexcept {
 /// FIN once nothing is being sent. After a failed write there is no order to keep.
 void KernelConnection::finish_sending() noexcept {
   fin_after_write_ = send_operation_.in_flight() != 0;
+  if (fin_after_write_) core_.ring().hurry();
   expect_quiet();
   if (!fin_after_write_ && !write_failed_) send_fin(fd_);
 }

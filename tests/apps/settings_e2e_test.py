@@ -30,6 +30,9 @@ class Settings(support.TestCase):
             "cpus": "auto",
             "share-cpus": False,
             "idle": "adaptive",
+            "submit-mode": "adaptive",
+            "submit-batch": 32,
+            "submit-max-wait-us": 50,
             "read-timeout": "30s",
             "write-timeout": "10s",
             "keepalive": "idle=60s,interval=10s,probes=3",
@@ -68,6 +71,22 @@ class Settings(support.TestCase):
             self.assertEqual(self.sources(text)["lcores"], "cpus")
             text, table = self.printed("--cpus", "auto", program=program)
             self.assertEqual(table["lcores"], 1)
+
+    def test_the_submission_policy_comes_from_anywhere(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('submit-max-wait-us = 70\nsubmit-batch = 5\nsubmit-mode = "adaptive"\n')
+            file.flush()
+            for program in (ECHO, LOAD):
+                text, table = self.printed(
+                    "--config", file.name, "--submit-mode", "low-latency", program=program,
+                    environment={"PINION_SUBMIT_MODE": "throughput", "PINION_SUBMIT_BATCH": "9"})
+                self.assertEqual(
+                    [table[f"submit-{name}"] for name in ("mode", "batch", "max-wait-us")],
+                    ["low-latency", 9, 70])
+                sources = self.sources(text)
+                self.assertEqual(sources["submit-mode"], "flag")
+                self.assertEqual(sources["submit-batch"], "environment PINION_SUBMIT_BATCH")
+                self.assertEqual(sources["submit-max-wait-us"], f"file {file.name}:1")
 
     def test_environment_names_a_file(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:

@@ -46,6 +46,18 @@ class WrongUse(support.TestCase):
                           "--keepalive SPEC, .*")
         self.assert_error(run([ECHO, "--idle", "sleepy"]), 2,
                           "--idle sleepy: .*", "--idle POLICY, spin, adaptive or park")
+        self.assert_error(run([ECHO, "--submit-mode", "fast"]), 2,
+                          "--submit-mode fast: no such mode",
+                          "--submit-mode MODE, low-latency, throughput or adaptive")
+        self.assert_error(run([ECHO], {"PINION_SUBMIT_MODE": "fast"}), 2,
+                          "PINION_SUBMIT_MODE=fast: no such mode",
+                          "PINION_SUBMIT_MODE=MODE, low-latency, throughput or adaptive")
+        self.assert_error(run([ECHO], {"PINION_SUBMIT_BATCH": "0"}), 2,
+                          "PINION_SUBMIT_BATCH=0: out of range",
+                          "PINION_SUBMIT_BATCH=N, from 1 to 32768")
+        self.assert_error(run([ECHO], {"PINION_SUBMIT_MAX_WAIT_US": "1000001"}), 2,
+                          "PINION_SUBMIT_MAX_WAIT_US=1000001: out of range",
+                          "PINION_SUBMIT_MAX_WAIT_US=N, from 0 to 1000000")
 
     def test_more_lcores_than_cpus(self):
         self.assert_error(run(["taskset", "-c", "0", ECHO, "--lcores", "2"]), 2,

@@ -14,6 +14,7 @@
 #include <pinion/eventloop/message.h>
 #include <pinion/eventloop/poller.h>
 #include <pinion/eventloop/ring.h>
+#include <pinion/eventloop/submission.h>
 #include <pinion/eventloop/task.h>
 #include <pinion/eventloop/wait.h>
 #include <pinion/lib/export.h>
@@ -27,9 +28,9 @@
 /// The loop of one lcore.
 ///
 /// One turn: read the clock once, then handle messages, completions and pollers, then ready tasks,
-/// then due timers, then submit what all of them queued; when nothing was done, the idle policy
-/// decides whether to spin or to sleep until the wheel's next expiry. Each phase has a budget, so
-/// that none starves another.
+/// then due timers, then submit what all of them queued, as the submission policy says; when
+/// nothing was done, the idle policy decides whether to spin or to sleep until the wheel's next expiry. Each
+/// phase has a budget, so that none starves another.
 ///
 /// Ownership:  the loop owns its ring, its wheel and spawned tasks. The time source, pollers,
 ///             drainables, messages and timer entries belong to the caller.
@@ -63,6 +64,7 @@ class CallBase;
 struct LoopOptions {
   IdlePolicy idle = IdlePolicy::adaptive;
   RingOptions ring = {};
+  SubmissionOptions submission = {};
 
   // What one turn does at most, per phase. At least 1.
   std::size_t message_budget = 256;
@@ -119,7 +121,8 @@ class Loop {
   /// whose operations the kernel doesn't end stay as they are, reported on the log.
   PINION_EXPORT Ending run();
 
-  /// One turn without sleeping, for tests and for shutting down; returns how much was done.
+  /// One turn without sleeping, for tests and for shutting down; returns how much was done. While
+  /// that isn't 0, operations may be held for the next turn (submission.h).
   PINION_EXPORT std::size_t turn();
 
   /// Turns, sleeping as the idle policy says, until `done()`, which doesn't throw, at most for
@@ -163,6 +166,10 @@ class Loop {
   /// Ends the sleep that the loop is in or about to begin, if any, so that it asks its pollers.
   /// From any thread, after a seq_cst write of what they are to find. One doorbell per sleep.
   PINION_EXPORT void nudge() noexcept;
+
+  /// Submits by this mode from the end of the turn on. On the loop's thread: from elsewhere, post a
+  /// message that calls it.
+  PINION_EXPORT void set_submission_mode(SubmissionMode mode) noexcept;
 
   PINION_EXPORT void add_poller(Poller& poller) noexcept;
   PINION_EXPORT void remove_poller(Poller& poller) noexcept;
@@ -216,12 +223,14 @@ class Loop {
     Loop& loop;
   };
 
-  Loop(const LoopOptions& options, TimeSource& time, std::unique_ptr<Ring> ring, int doorbell_fd);
+  Loop(const LoopOptions& options, const SubmissionRules& submission, TimeSource& time,
+       std::unique_ptr<Ring> ring, int doorbell_fd);
 
   PINION_EXPORT bool run_until(bool (*done)(void*) noexcept, void* context, Delay bound);
 
   // The turn (loop.cc).
   void work();
+  bool has_more() const noexcept;
   void read_clock() noexcept;
   std::size_t run_phases();
   template <bool kTimed>
@@ -237,6 +246,7 @@ class Loop {
   void note_overlong_turn(Delay elapsed) noexcept;
   void time_phase(Phase phase, std::size_t did) noexcept;
   void submit();
+  bool holds(bool more) noexcept;
 
   // What calls users (calls.cc).
   using Order = void (Drainable::*)();
@@ -341,6 +351,7 @@ class Loop {
   List<Drainable> drainables_;
   DrainTimer drain_timer_;
   LoopStats stats_;
+  SubmissionController submission_;
 };
 
 }  // namespace pinion

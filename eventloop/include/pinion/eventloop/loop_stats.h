@@ -6,13 +6,14 @@
 #include <string_view>
 
 #include <pinion/eventloop/running.h>
+#include <pinion/eventloop/submission.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/histogram.h>
 #include <pinion/lib/time.h>
 
 /// What a loop counts about itself.
 ///
-/// Ownership:  plain values, part of the loop; 60 KiB.
+/// Ownership:  plain values, part of the loop; 64 KiB.
 /// Threading:  read on the loop's thread; copy to publish (LoopSnapshot).
 /// Cost:       always on. The clock readings that a turn takes anyway, and additions; one turn in
 ///             kTurnsPerTimed reads the clock after each phase besides. Times of phases, names of
@@ -74,6 +75,8 @@ struct LoopStats {
   /// Nanoseconds that a phase took in those of the timed turns in which it did something.
   /// Submissions that are part of a sleep aren't in it.
   std::array<CoarseHistogram, kPhaseCount> phases;
+
+  SubmissionStats submission;
 
   std::uint64_t tasks_live = 0;
   std::uint64_t tasks_spawned = 0;

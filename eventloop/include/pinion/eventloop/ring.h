@@ -8,6 +8,7 @@
 #include <pinion/eventloop/running.h>
 #include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
+#include <pinion/lib/histogram.h>
 #include <pinion/lib/list.h>
 #include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
@@ -79,6 +80,7 @@ struct RingStats {
   std::uint64_t submitted = 0;    ///< Operations handed to the kernel.
   std::uint64_t completions = 0;  ///< Completions handled.
   std::uint64_t overflows = 0;    ///< Times when completions had spilled into the kernel's list.
+  CoarseHistogram batches;        ///< Operations per call that handed any over.
 };
 
 /// What ended a sleep.
@@ -111,7 +113,8 @@ class Ring {
 
   /// The next submission entry, zeroed, with its user data set: fill it with io_uring_prep_…()
   /// before the next call, and don't set IOSQE_CQE_SKIP_SUCCESS. Never fails: what is queued is
-  /// submitted when the queue is full. It goes to the kernel at the end of the turn at the latest.
+  /// submitted when the queue is full. It goes to the kernel at the end of the turn, or of a later
+  /// one when the loop's submission policy gathers a batch (submission.h).
   [[nodiscard]] PINION_EXPORT io_uring_sqe& get_sqe(Completion& completion);
 
   /// The same for a quiet operation, one at a time, which must end while it is submitted whatever
@@ -120,8 +123,13 @@ class Ring {
                                                           std::int32_t success);
 
   /// Somebody waits for the success of a quiet operation: of those that are queued now, or later
-  /// until the next submission, success ends a sleep too.
-  void expect_quiet() noexcept { quiet_expected_ = true; }
+  /// until the next submission, success ends a sleep too. They wait for no batch.
+  void expect_quiet() noexcept { quiet_expected_ = urgent_ = true; }
+
+  /// What is queued now goes to the kernel at the end of this turn at the latest: somebody waits
+  /// for its end. cancel() says so itself.
+  void hurry() noexcept { urgent_ = true; }
+  [[nodiscard]] bool urgent() const noexcept { return urgent_; }
 
   /// Makes room for `count` entries in a row, so that linked ones stay together.
   PINION_EXPORT void reserve(unsigned count);
@@ -130,7 +138,7 @@ class Ring {
   /// completion, with -ECANCELED or with what it had achieved.
   PINION_EXPORT void cancel(Completion& completion);
 
-  /// Hands everything queued to the kernel now, instead of at the end of the turn.
+  /// Hands everything queued to the kernel now, instead of at the end of a turn.
   PINION_EXPORT void submit();
 
   /// submit(), tried again while the kernel refuses for lack of memory. Returns whether everything
@@ -213,6 +221,7 @@ class Ring {
   RingFeatures features_;
   bool enabled_ = false;
   bool quiescing_ = false;
+  bool urgent_ = false;  // Something that is queued waits for no batch.
   RunningNow nowhere_;
   RunningNow* running_ = &nowhere_;
   std::uint64_t in_flight_ = 0;

@@ -16,7 +16,7 @@
 
 /// What a loop counts, as a copy that another thread may read and show.
 ///
-/// Ownership:  plain values, 65 KiB: not for a small stack or a coroutine frame.
+/// Ownership:  plain values, 73 KiB: not for a small stack or a coroutine frame.
 /// Threading:  taken on the loop's thread; to_text() on any.
 /// Cost:       taking one copies it, some microseconds, and allocates nothing. to_text() allocates
 ///             and looks for medians: off the lcores.
