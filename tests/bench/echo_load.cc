@@ -222,14 +222,25 @@ void EchoLoad::on_reply(Client& client) {
 
 void EchoLoad::send_what_is_due() {
   if (mean_gap_ns_ <= 0) return;
-  std::exponential_distribution<double> gap(1 / mean_gap_ns_);
   for (const Clock::time_point now = Clock::now(); next_due_ <= now;) {
     clients_[next_client_].due.push_back(next_due_);
     ask(next_client_);
     next_client_ += every_;
     if (next_client_ >= clients_.size()) next_client_ = 0;
-    next_due_ += std::chrono::nanoseconds(static_cast<std::int64_t>(gap(random_)));
+    choose_next_due();
   }
+}
+
+void EchoLoad::choose_next_due() {
+  const auto into_period = [this](Clock::time_point when) {
+    return std::chrono::nanoseconds(when - first_due_) % (on_ + off_);
+  };
+  const bool quiet = off_.count() > 0 && into_period(next_due_) >= on_;
+  std::exponential_distribution<double> gap(1 / (quiet ? quiet_gap_ns_ : mean_gap_ns_));
+  next_due_ += std::chrono::nanoseconds(static_cast<std::int64_t>(gap(random_)));
+  if (off_.count() <= 0 || quiet_gap_ns_ > 0) return;
+  const std::chrono::nanoseconds at = into_period(next_due_);
+  if (at >= on_) next_due_ += on_ + off_ - at;
 }
 
 /// Waits for the replies to all requests, so that the next run begins with none.
@@ -296,7 +307,10 @@ LoadFigures EchoLoad::run_open(std::size_t size, double rate, const LoadWindow& 
   mean_gap_ns_ = 1e9 / rate;
   every_ = window.every;
   next_client_ = 0;
-  next_due_ = Clock::now();
+  on_ = window.on;
+  off_ = window.off;
+  quiet_gap_ns_ = window.quiet_rate > 0 ? 1e9 / window.quiet_rate : 0;
+  next_due_ = first_due_ = Clock::now();
   return measure(window, server_cpu);
 }
 

@@ -35,6 +35,11 @@ struct LoadWindow {
   std::size_t warm_up_replies = 0;  ///< at least that many, and one for each connection
   std::size_t every = 1;            ///< in an open loop, every how-manieth connection sends
   std::chrono::nanoseconds length = std::chrono::milliseconds{400};
+
+  // Bursts of an open loop: its rate holds for `on`, then `quiet_rate` for `off`. 0: no bursts.
+  std::chrono::nanoseconds on{};
+  std::chrono::nanoseconds off{};
+  double quiet_rate = 0;
 };
 
 struct LoadFigures {
@@ -105,6 +110,7 @@ class EchoLoad {
   void take(std::size_t client, const char* bytes, std::size_t count);
   void on_reply(Client& client);
   void send_what_is_due();
+  void choose_next_due();
   void settle();
   void fail(std::string error);
   LoadFigures measure(const LoadWindow& window, const CpuClock& server_cpu);
@@ -119,6 +125,10 @@ class EchoLoad {
   std::size_t size_ = 0;
   bool closed_loop_ = false;  ///< a reply is followed by a request
   double mean_gap_ns_ = 0;    ///< of the open loop; 0: none
+  double quiet_gap_ns_ = 0;   ///< between bursts; 0: silence
+  std::chrono::nanoseconds on_{};
+  std::chrono::nanoseconds off_{};
+  Clock::time_point first_due_;
   bool keeps_latencies_ = false;
   Clock::time_point next_due_;
   std::size_t next_client_ = 0;

@@ -121,6 +121,7 @@ void EchoServer::start(const EchoSubject& subject, int cpu, const std::vector<st
   pid_ = fork();
   if (pid_ == 0) {
     dup2(ends[1], STDOUT_FILENO);
+    if (!subject.submission.empty()) setenv("PINION_SUBMIT_MODE", subject.submission.c_str(), 1);
     execv(path.c_str(), const_cast<char* const*>(words.data()));
     _exit(127);
   }

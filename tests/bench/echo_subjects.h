@@ -19,7 +19,8 @@ struct EchoSubject {
   std::string program;  ///< without the folder
   std::string wait;     ///< park, adaptive, spin
   bool timers = true;
-  std::string package;  ///< what is missing when the program was not built
+  std::string package;          ///< what is missing when the program was not built
+  std::string submission = {};  ///< PINION_SUBMIT_MODE of its process; empty: as it is here
 };
 
 /// Those that sleep, for closed loops; those of the open loop; those that are asked after a second

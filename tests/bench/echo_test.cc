@@ -185,6 +185,26 @@ TEST(EchoLoadTest, OpenLoopCountsFromWhenARequestWasDue) {
   EXPECT_GT(figures.latencies_ns.back(), 21e6);
 }
 
+/// Replies within 400 ms that begin with a burst of 5 ms, after which the quiet rate holds.
+std::uint64_t replies_after_a_burst(double quiet_rate) {
+  PlainServer server([](std::vector<char>&) { return true; });
+  EchoLoad load;
+  EXPECT_EQ(load.connect(server.port(), 1), "");
+  const LoadFigures figures = load.run_open(
+      64, 20'000,
+      {.warm_up = 0ms, .length = 400ms, .on = 5ms, .off = 10s, .quiet_rate = quiet_rate}, 1,
+      [] { return 0; });
+  EXPECT_EQ(figures.error, "");
+  return figures.replies;
+}
+
+TEST(EchoLoadTest, BetweenBurstsTheOtherRateHolds) {
+  EXPECT_LE(replies_after_a_burst(0), 300U) << "of 8000 without an end of the burst";
+  const std::uint64_t replies = replies_after_a_burst(2'000);
+  EXPECT_GE(replies, 50U);
+  EXPECT_LE(replies, 2'000U);
+}
+
 TEST(EchoLoadTest, PercentileIsTheFigureBelowWhichTheShareLies) {
   std::vector<double> figures;
   for (int i = 0; i < 100; ++i) figures.push_back(i);

@@ -29,8 +29,8 @@
 ///
 /// One turn: read the clock once, then handle messages, completions and pollers, then ready tasks,
 /// then due timers, then submit what all of them queued, as the submission policy says; when
-/// nothing was done, the idle policy decides whether to spin or to sleep until the wheel's next expiry. Each
-/// phase has a budget, so that none starves another.
+/// nothing was done, the idle policy decides whether to spin or to sleep until the wheel's next
+/// expiry. Each phase has a budget, so that none starves another.
 ///
 /// Ownership:  the loop owns its ring, its wheel and spawned tasks. The time source, pollers,
 ///             drainables, messages and timer entries belong to the caller.
