@@ -24,8 +24,6 @@ constexpr const char* kMaxWaitVariable = "PINION_SUBMIT_MAX_WAIT_US";
 constexpr std::uint64_t kMostWaitUs =
     static_cast<std::uint64_t>(SubmissionRules::kLongestWait.count()) / 1000;
 
-/// One turn that was held up changes what is known of turns by an eighth of this at most.
-constexpr std::int64_t kLongestWork = 1'000'000;
 constexpr std::int64_t kWorkWeight = 8;
 
 constexpr double kCallWeight = 16;
@@ -135,11 +133,11 @@ bool SubmissionController::begins(const Turn& turn) noexcept {
 /// along.
 bool SubmissionController::goes_on(const Turn& turn) noexcept {
   // The turn before this one submitted nothing after its work, so that it took just that.
-  learn_work(saturating_sub(turn.now, last_));
+  learn_work(work_, saturating_sub(turn.now, last_));
   last_ = turn.now;
   const bool gone = turn.handed_over != handed_over_;
   const Delay waited = saturating_sub(turn.now, oldest_);
-  const bool early = waited < rules_.max_wait && turns_held_ < kMostTurns;
+  const bool early = waited < longest_wait() && turns_held_ < kMostTurns;
   if (!gone && early && may_hold(turn)) {
     ++turns_held_;
     ++stats_.holds;
@@ -150,16 +148,21 @@ bool SubmissionController::goes_on(const Turn& turn) noexcept {
   return gone && may_hold(turn) && begins(turn);
 }
 
+Delay SubmissionController::longest_wait() const noexcept {
+  if (rules_.mode == SubmissionMode::throughput) return rules_.max_wait;
+  return std::min(rules_.max_wait, Delay{std::chrono::nanoseconds{kCallsHeld * call_}});
+}
+
 void SubmissionController::learn(Delay work, unsigned count, Delay took) noexcept {
-  learn_work(work);
+  learn_work(timed_work_, work);
   if (count == 0 || took <= Delay{}) return;
   learn_call(count, static_cast<double>(took.count()));
 }
 
-void SubmissionController::learn_work(Delay work) noexcept {
+void SubmissionController::learn_work(std::int64_t& average, Delay work) noexcept {
   if (work <= Delay{}) return;  // A clock that stands says nothing.
   const std::int64_t sample = std::min<std::int64_t>(work.count(), kLongestWork);
-  work_ += (sample - work_) / kWorkWeight;
+  average = average == kLongestWork ? sample : average + (sample - average) / kWorkWeight;
 }
 
 void SubmissionController::learn_call(double count, double took) noexcept {

@@ -147,12 +147,20 @@ TEST(Submission, ThroughputIsWhatItsRulesSay) {
   }
 }
 
-/// Turns of `work`, and calls of 400 ns and 100 ns for each operation.
+/// Turns of `work`, and calls of 400 ns and 100 ns for each operation; then turns that submit, until
+/// it has tried to hold often enough to know them.
 void show(Ends& ends, Delay work, int calls = 200) {
   for (int i = 0; i < calls; ++i) {
     const auto count = static_cast<unsigned>(1 + i % 4);
     ends.controller.learn(work, count, std::chrono::nanoseconds{400 + 100 * count});
   }
+  Delay now{};
+  for (std::uint32_t i = 0; i < 64 * SubmissionController::kTurnsPerTry; ++i) {
+    now = std::chrono::nanoseconds{now.count() + work.count()};
+    if (!ends.holds(now, 1)) ++ends.handed_over;
+  }
+  ends.holds(now, 1, false);
+  ++ends.handed_over;
 }
 
 TEST(AdaptiveSubmission, HoldsNothingBeforeItKnowsTheTurns) {
@@ -189,19 +197,34 @@ TEST(AdaptiveSubmission, OneCallThatWasHeldUpChangesLittle) {
   EXPECT_NEAR(static_cast<double>(ends.controller.call_cost().count()), 400, 60);
 }
 
-TEST(AdaptiveSubmission, HoldsWhileTheWaitsCostLessThanTheCall) {
-  Ends ends(rules(SubmissionMode::adaptive, 100));
-  show(ends, 100ns);
-  EXPECT_TRUE(ends.holds(1us, 1));
-  EXPECT_TRUE(ends.holds(1100ns, 3)) << "3 x 100 ns for a call of 400";
-  EXPECT_FALSE(ends.holds(1200ns, 5));
+TEST(AdaptiveSubmission, HoldsForSomeCallsWhereTurnsAreShorterThanCalls) {
+  Ends ends(rules(SubmissionMode::adaptive, 1000));
+  show(ends, 300ns);
+  unsigned held = 0;
+  while (held < 100 && ends.holds(std::chrono::nanoseconds{300 * held}, held + 1)) ++held;
+  EXPECT_GE(held, 18U) << "16 calls of 400 ns are 21 turns";
+  EXPECT_LE(held, 24U);
+}
+
+TEST(AdaptiveSubmission, IsBoundByTheLongestWaitToo) {
+  Ends ends(rules(SubmissionMode::adaptive, 1000, 1us));
+  show(ends, 300ns);
+  EXPECT_TRUE(ends.holds(0ns, 1));
+  EXPECT_TRUE(ends.holds(999ns, 1));
+  EXPECT_FALSE(ends.holds(1us, 1));
 }
 
 TEST(AdaptiveSubmission, HoldsNothingWhereTurnsAreLong) {
   Ends ends(rules(SubmissionMode::adaptive));
-  show(ends, 5us);
+  show(ends, 500ns);
+  EXPECT_LE(ends.stats.holds, 64U) << "it tries now and then";
   EXPECT_FALSE(ends.holds(1us, 1));
-  EXPECT_EQ(ends.stats.holds, 0U);
+  const std::uint64_t tried = ends.stats.holds;
+  show(ends, 3us);
+  const std::uint64_t tried_then = ends.stats.holds;
+  show(ends, 3us);
+  EXPECT_LE(tried_then, tried + 1);
+  EXPECT_EQ(ends.stats.holds, tried_then) << "turns longer than any call are not tried";
 }
 
 // Where all is held no call is timed any more: what was held tells how long turns have become.

@@ -24,20 +24,21 @@
 /// operation whose end a close or a write waits for; and a doorbell takes along what is held. Any
 /// call that enters the kernel does, such as one that fetches completions.
 ///
-/// `adaptive` holds while that pays: while the time that all held operations wait for one more
-/// turn is less than the call that it saves takes. It knows both from the turns whose phases are
-/// timed (one in 61): how long a turn works before it submits, as a moving average (weight 1/8),
-/// and how long the call took for how many operations, of which the part that doesn't depend on
-/// their number is what a call costs by itself (the line of least squares, weight 1/16). A turn
-/// that ran while something was held counts as well. Why and how it was measured:
-/// docs/decisions/submission-policy.md.
+/// `adaptive` holds where a turn's work takes less time than the call that ends it, so that the loop
+/// would spend most of its time in calls; and then for 16 times what a call takes at most. What a
+/// call takes it knows from the turns whose phases are timed (one in 61): how long calls took for
+/// how many operations, of which the part that doesn't depend on their number is the call's own (the
+/// line of least squares, weight 1/16). What a turn works is the length of one at whose end
+/// something was held (a moving average, weight 1/8). While nothing is, it tries that at the end of
+/// one turn in 256, unless the timed ones, which read the clock in between, say that turns are
+/// longer than any call. Why and how it was measured: docs/decisions/submission-policy.md.
 
 namespace pinion {
 
 enum class SubmissionMode : std::uint8_t {
   low_latency,  ///< At the end of each turn.
   throughput,   ///< In batches, over several turns.
-  adaptive,     ///< In batches where that costs less waiting than it saves.
+  adaptive,     ///< In batches where turns are shorter than calls.
 };
 
 /// "low-latency", "throughput", "adaptive".
@@ -91,6 +92,13 @@ class SubmissionController {
   /// Nothing is held for longer, whatever the clock says, which may be one that stands.
   static constexpr std::uint32_t kMostTurns = 64;
 
+  /// A turn counts as that long at most; at first it is believed to be.
+  static constexpr std::int64_t kLongestWork = 1'000'000;
+  static constexpr std::uint32_t kTurnsPerTry = 256;
+
+  /// How many calls' time `adaptive` holds at most.
+  static constexpr std::int64_t kCallsHeld = 16;
+
   /// What a call is taken to cost before it is known, and the bounds of what is believed.
   static constexpr std::chrono::nanoseconds kUsualCall{300};
   static constexpr std::chrono::nanoseconds kDearestCall{2000};
@@ -104,7 +112,7 @@ class SubmissionController {
   [[nodiscard]] bool holds(const Turn& turn) noexcept {
     if (holding_) [[unlikely]]
       return goes_on(turn);
-    return turn.more && may_hold(turn) && begins(turn);
+    return turn.more && (may_hold(turn) || tries(turn)) && begins(turn);
   }
 
   /// A turn worked for `work`; then a call that took `took` handed `count` operations over.
@@ -120,12 +128,19 @@ class SubmissionController {
   [[nodiscard]] bool may_hold(const Turn& turn) const noexcept {
     if (rules_.mode == SubmissionMode::low_latency || !turn.more || turn.urgent) return false;
     if (turn.queued == 0 || turn.queued >= rules_.batch) return false;
-    return rules_.mode == SubmissionMode::throughput ||
-           static_cast<std::int64_t>(turn.queued) * work_ < call_;
+    return rules_.mode == SubmissionMode::throughput || work_ < call_;
+  }
+  /// To find out how long turns are.
+  [[nodiscard]] bool tries(const Turn& turn) noexcept {
+    if (timed_work_ >= kDearestCall.count() || rules_.mode != SubmissionMode::adaptive)
+      return false;
+    if (turn.urgent || turn.queued == 0 || turn.queued >= rules_.batch) return false;
+    return ++turns_to_try_ % kTurnsPerTry == 0;
   }
   PINION_EXPORT bool begins(const Turn& turn) noexcept;
   PINION_EXPORT bool goes_on(const Turn& turn) noexcept;
-  void learn_work(Delay work) noexcept;
+  [[nodiscard]] Delay longest_wait() const noexcept;
+  static void learn_work(std::int64_t& average, Delay work) noexcept;
   void learn_call(double count, double took) noexcept;
 
   SubmissionRules rules_;
@@ -139,7 +154,9 @@ class SubmissionController {
   std::uint64_t handed_over_ = 0;
 
   // What was learnt, in nanoseconds.
-  std::int64_t work_ = 1'000'000;  // Of a turn before it submits: at first nothing is held.
+  std::int64_t work_ = kLongestWork;        // Of a turn before it submits.
+  std::int64_t timed_work_ = kLongestWork;  // The same, with the clock read after each phase.
+  std::uint32_t turns_to_try_ = 0;          // Counts those in which it didn't.
   std::int64_t call_ = kUsualCall.count();
   bool knows_calls_ = false;
   double mean_count_ = 0;
