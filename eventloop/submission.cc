@@ -24,7 +24,7 @@ constexpr const char* kMaxWaitVariable = "PINION_SUBMIT_MAX_WAIT_US";
 constexpr std::uint64_t kMostWaitUs =
     static_cast<std::uint64_t>(SubmissionRules::kLongestWait.count()) / 1000;
 
-constexpr std::int64_t kWorkWeight = 8;
+constexpr std::int64_t kWorkWeight = 16;
 
 constexpr double kCallWeight = 16;
 /// A call that somebody interrupted says nothing of what calls cost.

@@ -24,13 +24,13 @@
 /// operation whose end a close or a write waits for; and a doorbell takes along what is held. Any
 /// call that enters the kernel does, such as one that fetches completions.
 ///
-/// `adaptive` holds where a turn's work takes less time than the call that ends it, so that the loop
-/// would spend most of its time in calls; and then for 16 times what a call takes at most. What a
-/// call takes it knows from the turns whose phases are timed (one in 61): how long calls took for
-/// how many operations, of which the part that doesn't depend on their number is the call's own (the
+/// `adaptive` holds where a turn's work takes less time than two calls, so that calls would take a
+/// third of the loop's time or more; and then for 32 times what a call takes at most. What a call
+/// takes it knows from the turns whose phases are timed (one in 61): how long calls took for how
+/// many operations, of which the part that doesn't depend on their number is the call's own (the
 /// line of least squares, weight 1/16). What a turn works is the length of one at whose end
-/// something was held (a moving average, weight 1/8). While nothing is, it tries that at the end of
-/// one turn in 256, unless the timed ones, which read the clock in between, say that turns are
+/// something was held (a moving average, weight 1/16). While nothing is, it tries that at the end
+/// of one turn in 256, unless the timed ones, which read the clock in between, say that turns are
 /// longer than any call. Why and how it was measured: docs/decisions/submission-policy.md.
 
 namespace pinion {
@@ -38,7 +38,7 @@ namespace pinion {
 enum class SubmissionMode : std::uint8_t {
   low_latency,  ///< At the end of each turn.
   throughput,   ///< In batches, over several turns.
-  adaptive,     ///< In batches where turns are shorter than calls.
+  adaptive,     ///< In batches where turns are hardly longer than calls.
 };
 
 /// "low-latency", "throughput", "adaptive".
@@ -97,7 +97,7 @@ class SubmissionController {
   static constexpr std::uint32_t kTurnsPerTry = 256;
 
   /// How many calls' time `adaptive` holds at most.
-  static constexpr std::int64_t kCallsHeld = 16;
+  static constexpr std::int64_t kCallsHeld = 32;
 
   /// What a call is taken to cost before it is known, and the bounds of what is believed.
   static constexpr std::chrono::nanoseconds kUsualCall{300};
@@ -128,7 +128,7 @@ class SubmissionController {
   [[nodiscard]] bool may_hold(const Turn& turn) const noexcept {
     if (rules_.mode == SubmissionMode::low_latency || !turn.more || turn.urgent) return false;
     if (turn.queued == 0 || turn.queued >= rules_.batch) return false;
-    return rules_.mode == SubmissionMode::throughput || work_ < call_;
+    return rules_.mode == SubmissionMode::throughput || work_ < 2 * call_;
   }
   /// To find out how long turns are.
   [[nodiscard]] bool tries(const Turn& turn) noexcept {
