@@ -162,7 +162,12 @@ void SubmissionController::learn(Delay work, unsigned count, Delay took) noexcep
 void SubmissionController::learn_work(std::int64_t& average, Delay work) noexcept {
   if (work <= Delay{}) return;  // A clock that stands says nothing.
   const std::int64_t sample = std::min<std::int64_t>(work.count(), kLongestWork);
-  average = average == kLongestWork ? sample : average + (sample - average) / kWorkWeight;
+  if (average == kLongestWork) {
+    average = sample;
+    return;
+  }
+  // A turn that somebody interrupted says little.
+  average += (std::min(sample, 4 * average + 1000) - average) / kWorkWeight;
 }
 
 void SubmissionController::learn_call(double count, double took) noexcept {
