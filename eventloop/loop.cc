@@ -16,7 +16,7 @@ namespace {
 thread_local Loop* current_loop = nullptr;
 
 /// An idle turn takes less than 1 us, with an interrupt a few more. What takes longer is looked
-/// into, for the price of a system call.
+/// into, for the price of a system call; by a clock that moves in steps, beyond one of these too.
 constexpr Delay kLongestIdleTurn = std::chrono::microseconds{20};
 
 Result<> check_options(const LoopOptions& options) {
@@ -64,6 +64,8 @@ Loop::Loop(const LoopOptions& options, const SubmissionRules& submission, TimeSo
       doorbell_fd_(doorbell_fd),
       wheel_(time.now()),
       now_(time.now()),
+      longest_idle_turn_(
+          std::chrono::nanoseconds{kLongestIdleTurn.count() + time.resolution().count()}),
       contexts_(std::make_unique<Slab<detail::TaskContext>>(options.max_tasks)),
       idle_controller_(options.idle, spin_max()),
       drain_timer_(*this),
@@ -198,7 +200,12 @@ void Loop::begin_idling() noexcept {
 }
 
 void Loop::read_clock() noexcept {
-  const Instant read = std::max(now_, time_.now());  // A clock that steps back is ignored.
+  const bool long_ago = spent_ == Spent::parked || spent_ == Spent::elsewhere;
+  note_clock(long_ago ? time_.fresh() : time_.now());
+}
+
+void Loop::note_clock(Instant reading) noexcept {
+  const Instant read = std::max(now_, reading);  // A clock that steps back is ignored.
   const Delay elapsed = saturating_sub(read, now_);
   const auto nanoseconds = static_cast<std::uint64_t>(elapsed.count());
   now_ = read;
@@ -207,7 +214,7 @@ void Loop::read_clock() noexcept {
       return;
     case Spent::idle:
       stats_.idle_ns += nanoseconds;
-      if (elapsed > kLongestIdleTurn) [[unlikely]]
+      if (elapsed > longest_idle_turn_) [[unlikely]]
         note_long_idle_turn(elapsed);
       return;
     case Spent::parked:
@@ -274,7 +281,7 @@ std::size_t Loop::fire_timers() {
 }
 
 Instant Loop::fresh_now() noexcept {
-  return std::max(now_, time_.now());
+  return std::max(now_, time_.fresh());
 }
 
 void Loop::note_running(const char* kind, const char* name, const void* code) noexcept {

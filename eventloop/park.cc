@@ -46,8 +46,9 @@ void Loop::rest() {
     submit();
     if (ring_->ready()) return;
   }
+  // What the sleep's length is counted from; and a busy turn ends here.
+  if (busy || time_.resolution() > Delay{}) note_clock(time_.fresh());
   if (busy) {
-    read_clock();  // The turn ends here.
     spent_ = Spent::idle;
     begin_idling();
   }
@@ -65,7 +66,9 @@ bool Loop::park() {
   const bool sleeps = still_nothing_to_do(longest);
   if (sleeps) {
     spent_ = Spent::parked;
+    time_.note_sleep(saturating_add(now_, longest), doorbell_fd_);
     cause = ring_->sleep(longest);
+    time_.note_wake();
   }
   const bool rung = mailbox_.wake_up();
   cancel_park();

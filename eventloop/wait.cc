@@ -77,7 +77,7 @@ bool Loop::must_yield() noexcept {
   PINION_ASSERT(detail::running_task != nullptr);
   if (cancelled() || requests_.load(std::memory_order_relaxed) != 0) return true;
   if (!mailbox_.empty() || ring_->ready()) return true;
-  const Instant now = fresh_now();
+  const Instant now = std::max(now_, time_.now());
   const Instant end = std::min(saturating_add(now_, options_.task_slice), wheel_.next_expiry());
   if (now >= end) return true;
   detail::go_on_until = time_.counter_after(std::min(kLookEvery, saturating_sub(end, now)));

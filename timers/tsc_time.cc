@@ -85,10 +85,15 @@ CounterClock::Reading TscTime::read() noexcept {
   return best;
 }
 
-/// Until three successive readings agree on the rate: the kernel may begin to slew meanwhile.
-Result<> TscTime::calibrate() {
+Result<> TscTime::check() {
   if (!invariant_counter()) return refuse("this CPU's counter does not run at a constant rate");
   if (kernel_refuses_counter()) return refuse("the kernel has found this CPU's counter unstable");
+  return {};
+}
+
+/// Until three successive readings agree on the rate: the kernel may begin to slew meanwhile.
+Result<> TscTime::calibrate() {
+  if (Result<> checked = check(); !checked) return checked;
   std::array<CounterClock::Reading, 3> readings{};
   for (int taken = 1; taken <= kMostReadings; ++taken) {
     const std::int64_t until = kernel_ns() + kCalibrateNs;

@@ -10,7 +10,7 @@
 #include <pinion/timers/counter_clock.h>
 
 /// Where a loop's `now` comes from: the kernel's monotonic clock, the CPU's own counter, or a clock
-/// set by hand for tests and simulation.
+/// set by hand for tests and simulation. One that a thread keeps is in pinion/eventloop.
 ///
 /// Ownership:  plain values; the loop borrows its source.
 /// Threading:  one lcore each. (MonotonicTime holds nothing and may be shared.)
@@ -31,6 +31,18 @@ class TimeSource {
   /// instead of reading the clock; 0 from a clock that isn't made of the counter.
   [[nodiscard]] virtual std::uint64_t counter_after(Delay) noexcept { return 0; }
 
+  /// The same as now() by a clock that isn't behind: what a relative deadline is counted from, and
+  /// what the time is after a sleep. now() is not before it afterwards.
+  [[nodiscard]] virtual Instant fresh() noexcept { return now(); }
+
+  /// How far now() may move on at once although hardly any time has passed.
+  [[nodiscard]] virtual Delay resolution() const noexcept { return {}; }
+
+  /// The loop is about to sleep until `until`, and wakes when `doorbell_fd`, an eventfd, is written
+  /// to; and it has woken. For a clock that is kept by somebody.
+  virtual void note_sleep(Instant /*until*/, int /*doorbell_fd*/) noexcept {}
+  virtual void note_wake() noexcept {}
+
  protected:
   TimeSource() noexcept = default;
   TimeSource(const TimeSource&) noexcept = default;  // of whole clocks only
@@ -41,6 +53,7 @@ class TimeSource {
 class MonotonicTime final : public TimeSource {
  public:
   [[nodiscard]] Instant now() noexcept override { return read(); }
+  [[nodiscard]] Instant fresh() noexcept override { return read(); }
 
   [[nodiscard]] static Instant read() noexcept {
     timespec time{};
@@ -75,6 +88,9 @@ class ManualTime final : public TimeSource {
 /// comparison only: counter_clock.h has the arithmetic.
 class TscTime final : public TimeSource {
  public:
+  /// What the CPU and the kernel say of the counter; create() measures besides.
+  [[nodiscard]] PINION_EXPORT static Result<> check();
+
   /// Checks that the counter runs at a constant rate in all power states and calibrates it, which
   /// takes 6 ms. `unsupported` when the CPU, the kernel or the measurement says that it doesn't.
   [[nodiscard]] static Result<TscTime> create() {
@@ -89,6 +105,8 @@ class TscTime final : public TimeSource {
       return resynchronise();
     return clock_.at(count);
   }
+
+  [[nodiscard]] Instant fresh() noexcept override { return now(); }
 
   [[nodiscard]] std::uint64_t counter_after(Delay ahead) noexcept override {
     return counter() + clock_.counts(ahead);
