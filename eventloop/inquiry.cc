@@ -12,6 +12,7 @@
 namespace pinion::detail {
 
 void Inquiry::ask() {
+  if (metronome_ != nullptr) log_metronome();
   while (seats_.size() < lcores_.size()) {
     seats_.push_back(std::make_unique<Seat>(*lcores_[seats_.size()], wake_fd_));
   }
@@ -77,6 +78,14 @@ void Inquiry::log_silence(const Seat& seat, Clock::duration silent_for) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(silent_for).count();
   log_warn("lcore {} on CPU {} hasn't answered for {} ms; it is in {}, or waits for its CPU",
            lcore.index(), lcore.cpu(), ms, to_text(lcore.loop().running()));
+}
+
+void Inquiry::log_metronome() const {
+  const MetronomeStats stats = metronome_->stats();
+  const auto us = [](Delay delay) { return delay.count() / 1000; };
+  log_info("metronome: {} beats, {} late, {} us apart at most, {} us of late; {} pauses, {} rings",
+           stats.beats, stats.late_beats, us(stats.widest_gap), us(stats.recent_gap), stats.pauses,
+           stats.rings);
 }
 
 /// Its loop may be gone.

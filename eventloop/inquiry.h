@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <pinion/eventloop/message.h>
+#include <pinion/eventloop/metronome.h>
 #include <pinion/eventloop/runtime.h>
 #include <pinion/eventloop/snapshot.h>
 
@@ -30,6 +31,7 @@ class Inquiry {
   explicit Inquiry(int wake_fd) noexcept : wake_fd_(wake_fd) {}
 
   void add(Lcore& lcore) { lcores_.push_back(&lcore); }
+  void add(const Metronome* metronome) { metronome_ = metronome; }  // nullptr: there is none.
 
   void ask();
 
@@ -57,9 +59,11 @@ class Inquiry {
   static void log_answer(const Seat& seat);
   static void log_silence(const Seat& seat, Clock::duration silent_for);
   static void log_end(const Seat& seat);
+  void log_metronome() const;
 
   int wake_fd_;
   std::vector<Lcore*> lcores_;
+  const Metronome* metronome_ = nullptr;
   std::vector<std::unique_ptr<Seat>> seats_;
 };
 

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include <pinion/timers/time_source.h>
-
 #include "runtime_parts.h"
 
 /// What a thread of the runtime does, from its set-up to the death of its loop. Why a loop outlives
@@ -18,15 +16,6 @@ constexpr int kLastTurns = 100;
 
 /// How often they do: a message that was posted at the end, an answer, and an answer to that.
 constexpr int kLastMeetings = 3;
-
-Result<std::unique_ptr<TimeSource>> make_clock(ClockChoice choice) {
-  if (choice != ClockChoice::monotonic) {
-    Result<TscTime> tsc = TscTime::create();
-    if (tsc) return std::make_unique<TscTime>(*tsc);
-    if (choice == ClockChoice::tsc) return tl::unexpected(tsc.error());
-  }
-  return std::make_unique<MonotonicTime>();
-}
 
 }  // namespace
 
@@ -109,7 +98,7 @@ void Runtime::run_thread(Thread& thread) {
 Result<> Runtime::make_loop(Thread& thread, std::unique_ptr<TimeSource>& time,
                             std::unique_ptr<Loop>& loop) {
   const RuntimeOptions& options = thread.runtime.options_;
-  Result<std::unique_ptr<TimeSource>> clock = make_clock(options.clock);
+  Result<std::unique_ptr<TimeSource>> clock = thread.start.clocks.make(thread.lcore.index());
   if (!clock) return tl::unexpected(std::move(clock.error()));
   time = std::move(*clock);
   Result<std::unique_ptr<Loop>> created = Loop::create(options.loop, *time);
@@ -133,6 +122,7 @@ bool Runtime::serve(Thread& thread, Loop& loop) {
   thread.ending = loop.run();
   thread.lcore.ended_.store(true, std::memory_order_release);
   if (thread.drains_alone.load(std::memory_order_acquire)) return true;
+  loop.time_.note_sleep(kNever, -1);  // It is read no more but for what others still post.
   thread.enter(Thread::Phase::ended);
   // Other lcores may still post to this loop.
   thread.start.wait_for_release();

@@ -14,6 +14,7 @@
 
 #include <pinion/eventloop/runtime.h>
 
+#include "clocks.h"
 #include "inquiry.h"
 
 /// What a running Runtime is made of: its threads, what they wait for together, and who looks after
@@ -41,6 +42,7 @@ struct Runtime::Start {
   /// Waits until every lcore has come here as often as this one.
   void meet();
 
+  detail::Clocks clocks;
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t set_up = 0;

@@ -66,8 +66,10 @@ Runtime::Supervisor::Supervisor(Runtime& runtime, const Setup& setup, const sigs
 
 Result<RunReport> Runtime::Supervisor::run() {
   mask_.block_for_new_threads();
-  Result<> started = start_threads();
+  Result<> started = start_.clocks.prepare(runtime_.options_);
+  if (started) started = start_threads();
   mask_.block_only(handled_);
+  inquiry_.add(start_.clocks.metronome());
   for (const auto& thread : threads_) {
     if (started) thread->phase.store(Thread::Phase::serving, std::memory_order_relaxed);
     know(*thread);

@@ -4,10 +4,15 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/metronome.h>
+#include <pinion/eventloop/runtime.h>
 #include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/time_source.h>
@@ -27,22 +32,35 @@ Instant real_now() {
   return MonotonicTime().now();
 }
 
-class RealTime : public ::testing::TestWithParam<IdlePolicy> {
+class RealTime : public ::testing::TestWithParam<std::tuple<IdlePolicy, ClockChoice>> {
  protected:
+  static IdlePolicy policy() { return std::get<IdlePolicy>(GetParam()); }
   static LoopOptions options() {
     LoopOptions result;
-    result.idle = GetParam();
+    result.idle = policy();
     return result;
   }
+  std::unique_ptr<TimeSource> make_time() {
+    if (std::get<ClockChoice>(GetParam()) == ClockChoice::monotonic) {
+      return std::make_unique<MonotonicTime>();
+    }
+    metronome = std::move(*Metronome::start({}, 1));
+    return std::make_unique<MetronomeTime>(*metronome, 0);
+  }
 
-  MonotonicTime time;
-  std::unique_ptr<Loop> loop = test::make_loop(time, options());
+  std::unique_ptr<Metronome> metronome;
+  std::unique_ptr<TimeSource> time = make_time();
+  std::unique_ptr<Loop> loop = test::make_loop(*time, options());
 };
 
-INSTANTIATE_TEST_SUITE_P(Idle, RealTime,
-                         ::testing::Values(IdlePolicy::spin, IdlePolicy::adaptive,
-                                           IdlePolicy::park),
-                         [](const auto& test) { return std::string(to_string(test.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    Idle, RealTime,
+    ::testing::Combine(::testing::Values(IdlePolicy::spin, IdlePolicy::adaptive, IdlePolicy::park),
+                       ::testing::Values(ClockChoice::monotonic, ClockChoice::metronome)),
+    [](const auto& test) {
+      const bool plain = std::get<1>(test.param) == ClockChoice::monotonic;
+      return std::string(to_string(std::get<0>(test.param))) + (plain ? "" : "_metronome");
+    });
 
 Task<> measure_sleep(Delay delay, std::optional<Delay>& slept) {
   const Instant begin = real_now();
@@ -216,9 +234,9 @@ TEST_P(RealTime, TimeIsAccountedForAsBusyIdleOrParked) {
   EXPECT_LE(accounted, static_cast<std::uint64_t>(elapsed.count()));
   EXPECT_GE(accounted, static_cast<std::uint64_t>(elapsed.count()) * 9 / 10);
   EXPECT_GE(stats.busy_ns, 50'000'000U);
-  const std::uint64_t waited = GetParam() == IdlePolicy::spin ? stats.idle_ns : stats.parked_ns;
+  const std::uint64_t waited = policy() == IdlePolicy::spin ? stats.idle_ns : stats.parked_ns;
   EXPECT_GE(waited, 50'000'000U);
-  EXPECT_EQ(stats.parks == 0, GetParam() == IdlePolicy::spin);
+  EXPECT_EQ(stats.parks == 0, policy() == IdlePolicy::spin);
   EXPECT_STREQ(stats.worst_turn_last.kind, "task");
   EXPECT_STREQ(stats.worst_turn_last.name, "burning");
   EXPECT_GE(stats.timer_lateness.count(), 1U);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <pinion/eventloop/loop.h>
+#include <pinion/eventloop/metronome_board.h>
 #include <pinion/eventloop/snapshot.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/result.h>
@@ -43,9 +44,9 @@
 ///             threads that they start, block every signal but those of faults. Threads that were
 ///             started before run() have to block all three: the kernel hands a signal to any
 ///             thread that doesn't, and there it ends the process.
-/// Errors:     a CPU that doesn't exist or isn't allowed, and whatever a set-up returns: run()
-///             gives the first, after everything that was set up is gone. Nothing serves before
-///             every lcore is set up.
+/// Errors:     a CPU that doesn't exist or isn't allowed, a clock that can't be had, and whatever a
+///             set-up returns: run() gives the first, after everything that was set up is gone.
+///             Nothing serves before every lcore is set up.
 
 namespace pinion {
 
@@ -98,15 +99,18 @@ class Lcore {
 };
 
 enum class ClockChoice : std::uint8_t {
-  automatic,  ///< The CPU's counter where it can be trusted, otherwise the kernel's clock.
+  automatic,  ///< The CPU's counter where it can be trusted; otherwise the kernel's clock, or a
+              ///< metronome where reading that is a system call.
   tsc,        ///< The CPU's counter, or an error.
   monotonic,  ///< The kernel's CLOCK_MONOTONIC.
+  metronome,  ///< The same as one more thread shows it: metronome.h.
 };
 
 struct RuntimeOptions {
   std::vector<unsigned> cpus = {};  ///< One lcore for each; see first_cpus().
   LoopOptions loop = {};
   ClockChoice clock = ClockChoice::automatic;
+  MetronomeOptions metronome = {};  ///< Where the clock is one.
   bool handle_signals = true;
 
   /// Whether `cpus` may name a CPU twice: more lcores than CPUs, which is for tests and for hosts
