@@ -37,7 +37,8 @@ class Metronome {
  public:
   static constexpr std::size_t kMaxLcores = 1024;
 
-  /// For so many lcores at most, whose slots take 128 bytes each. `invalid_argument`, or what the system says of one more thread.
+  /// For so many lcores at most, whose slots take 128 bytes each. `invalid_argument`, or what the
+  /// system says of one more thread.
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Metronome>> start(
       const MetronomeOptions& options, std::size_t lcores);
 

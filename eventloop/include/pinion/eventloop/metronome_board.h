@@ -18,8 +18,8 @@
 ///
 /// Ownership:  the board owns the slots. Each is one MetronomeTime's at a time.
 /// Threading:  beat() and wait() on the metronome's thread, the rest on any.
-/// Cost:       a beat is a store and a load for each slot in use; a pause nothing. A sleep is two writes
-///             to a line that only the beats read.
+/// Cost:       a beat is a store and a load for each slot in use; a pause nothing. A sleep is two
+///             writes to a line that only the beats read.
 /// Errors:     none; MetronomeOptions are checked before.
 
 namespace pinion {
