@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -60,6 +61,13 @@ std::string_view unfit_for_tcp(const IpAddress& address) {
   return "";
 }
 
+constexpr std::array<std::pair<ClockChoice, std::string_view>, 4> kClocks = {{
+    {ClockChoice::automatic, "automatic"},
+    {ClockChoice::tsc, "tsc"},
+    {ClockChoice::monotonic, "monotonic"},
+    {ClockChoice::metronome, "metronome"},
+}};
+
 }  // namespace
 
 Parsed<Endpoint> Codec<Endpoint>::parse(std::string_view text) {
@@ -91,6 +99,20 @@ std::string_view meaning(IdlePolicy policy) {
       return "spins while work is likely to come, then sleeps";
     case IdlePolicy::park:
       return "sleeps at once";
+  }
+  return "";
+}
+
+Parsed<ClockChoice> Codec<ClockChoice>::parse(std::string_view text) {
+  for (const auto& [clock, name] : kClocks) {
+    if (name == text) return clock;
+  }
+  return unexpected(std::string("no such clock"));
+}
+
+std::string Codec<ClockChoice>::format(ClockChoice choice) {
+  for (const auto& [clock, name] : kClocks) {
+    if (clock == choice) return std::string(name);
   }
   return "";
 }

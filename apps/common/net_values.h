@@ -1,6 +1,7 @@
 #pragma once
 
 #include <pinion/eventloop/idle.h>
+#include <pinion/eventloop/runtime.h>
 #include <pinion/eventloop/submission.h>
 #include <pinion/net/address.h>
 #include <pinion/net/stream.h>
@@ -42,6 +43,16 @@ struct Codec<SubmissionMode> {
   static constexpr std::string_view kChoices = "low-latency, throughput or adaptive";
   static Parsed<SubmissionMode> parse(std::string_view text);
   static std::string format(SubmissionMode mode) { return std::string(to_string(mode)); }
+};
+
+template <>
+struct Codec<ClockChoice> {
+  static constexpr FileKind kKind = FileKind::text;
+  static constexpr std::string_view kValueName = "CLOCK";
+  static constexpr std::string_view kExamples = "";
+  static constexpr std::string_view kChoices = "automatic, tsc, monotonic or metronome";
+  static Parsed<ClockChoice> parse(std::string_view text);
+  static std::string format(ClockChoice clock);
 };
 
 /// "idle=60s,interval=10s,probes=3", each part optional, or "none".

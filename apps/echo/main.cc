@@ -65,8 +65,10 @@ class Server {
     const LoopOptions loop{.idle = options_.idle,
                            .submission = options_.submission.options(),
                            .drain_timeout = options_.drain_timeout};
-    const auto runtime = must(
-        Runtime::create({.cpus = cpus_, .loop = loop, .allow_shared_cpus = options_.share_cpus}));
+    const auto runtime = must(Runtime::create({.cpus = cpus_,
+                                               .loop = loop,
+                                               .clock = options_.clock,
+                                               .allow_shared_cpus = options_.share_cpus}));
     const RunReport ended = must(runtime->run([this](Lcore& lcore) { return set_up(lcore); }));
     report_.finish();
     return ended.exit_code();

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <pinion/eventloop/idle.h>
+#include <pinion/eventloop/runtime.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
 #include <pinion/net/stream.h>
@@ -26,6 +27,7 @@ struct EchoOptions {
   bool share_cpus = false;
   IdlePolicy idle = IdlePolicy::adaptive;
   SubmissionSettings submission;
+  ClockChoice clock = ClockChoice::automatic;
   Delay read_timeout = std::chrono::seconds{30};
   Delay write_timeout = std::chrono::seconds{10};
   Keepalive keepalive{
@@ -46,6 +48,7 @@ inline void declare(Settings& settings, EchoOptions& options) {
   settings.add(options.share_cpus, {"share-cpus", "let several lcores run on one CPU"});
   settings.add(options.idle, {"idle", "what an lcore does with nothing to do"});
   declare(settings, options.submission);
+  settings.add(options.clock, {"clock", "where the lcores' time comes from"});
   settings.add(options.read_timeout, {"read-timeout", "close a connection that sends nothing"},
                {{1ms, kNoTimeout}});
   settings.add(options.write_timeout, {"write-timeout", "reset a connection that stops reading"},

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -57,6 +58,20 @@ class Report(support.TestCase):
                      r"transport accepted 1, open 1, bytes_in 6, bytes_out 6, buffers_free \d+, "
                      r"buffers_lowest \d+"):
             self.assertRegex(errors, rf"(?m)^  {line}$")
+
+    def test_a_metronome_is_reported_on_once(self):
+        with support.Server("--clock", "metronome", "--idle", "park") as server, \
+                server.connect() as connection:
+            connection.sendall(b"before")
+            self.assertEqual(support.receive_exactly(connection, 6), b"before")
+            server.signal(signal.SIGUSR1)
+            errors = ""
+            while "buffers_lowest" not in errors:
+                errors += server.process.stderr.readline()
+            self.assertEqual(server.stop(), 0)
+        lines = re.findall(r"(?m)^\S+ info  metronome: \d+ beats, \d+ late, \d+ us apart at most, "
+                           r"\d+ us of late; \d+ pauses, 0 rings$", errors)
+        self.assertEqual(len(lines), 1, errors)
 
     def test_load_reports_and_goes_on(self):
         with support.Server() as server:

@@ -33,6 +33,7 @@ class Settings(support.TestCase):
             "submit-mode": "adaptive",
             "submit-batch": 32,
             "submit-max-wait-us": 50,
+            "clock": "automatic",
             "read-timeout": "30s",
             "write-timeout": "10s",
             "keepalive": "idle=60s,interval=10s,probes=3",

@@ -58,6 +58,8 @@ class WrongUse(support.TestCase):
         self.assert_error(run([ECHO], {"PINION_SUBMIT_MAX_WAIT_US": "1000001"}), 2,
                           "PINION_SUBMIT_MAX_WAIT_US=1000001: out of range",
                           "PINION_SUBMIT_MAX_WAIT_US=N, from 0 to 1000000")
+        self.assert_error(run([ECHO, "--clock", "sun"]), 2, "--clock sun: no such clock",
+                          "--clock CLOCK, automatic, tsc, monotonic or metronome")
 
     def test_more_lcores_than_cpus(self):
         self.assert_error(run(["taskset", "-c", "0", ECHO, "--lcores", "2"]), 2,
