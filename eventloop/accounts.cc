@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include <pinion/eventloop/loop.h>
@@ -39,6 +40,8 @@ void Loop::note_overlong_turn(Delay elapsed) noexcept {
     stats_.worst_turn_last = last;
     stats_.worst_turn_ran = ran_;
   }
+  const bool task = last.kind != nullptr && std::string_view(last.kind) == "task";
+  if (task && ran_last_ != nullptr) ++ran_last_->stats->overlong_turns;
   OverlongTurns* place = stats_.overlong_by_name.data();
   for (OverlongTurns& entry : stats_.overlong_by_name) {
     if (entry.count > 0 && entry.last == last) {

@@ -71,6 +71,13 @@ Loop::Loop(const LoopOptions& options, const SubmissionRules& submission, TimeSo
       drain_timer_(*this),
       submission_(submission, stats_.submission) {
   ring_->note_in(running_);
+  for (std::size_t i = 0; i < queues_.size(); ++i) {
+    queues_[i].loop = this;
+    queues_[i].stats = &stats_.groups[i];
+    queues_[i].bit = std::uint32_t{1} << i;
+  }
+  queues_.front().shares = TaskGroup::kStandardShares;
+  stats_.groups.front() = {.name = "default", .shares = TaskGroup::kStandardShares};
 }
 
 Delay Loop::spin_max() const noexcept {
@@ -78,7 +85,7 @@ Delay Loop::spin_max() const noexcept {
 }
 
 Loop::~Loop() {
-  PINION_ASSERT(detail::running_task == nullptr || detail::running_task->loop != this);
+  PINION_ASSERT(detail::running_task == nullptr || detail::running_task->queue->loop != this);
   // It sleeps: a thread of a higher priority on the caller's CPU would never let it go on.
   constexpr timespec kMoment{.tv_sec = 0, .tv_nsec = 20'000};
   while (requesting_.load(std::memory_order_acquire) > 0) nanosleep(&kMoment, nullptr);

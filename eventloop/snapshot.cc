@@ -67,6 +67,18 @@ void add_turns(Lines& lines, const LoopStats& loop) {
   }
 }
 
+/// Of the loop's groups, when there are several.
+void add_groups(Lines& lines, const LoopStats& loop) {
+  const auto used = [](const GroupStats& group) { return group.shares > 0; };
+  if (std::count_if(loop.groups.begin(), loop.groups.end(), used) < 2) return;
+  for (const GroupStats& group : loop.groups) {
+    if (!used(group)) continue;
+    lines.add("group", "{}: {} shares, {} live, {} resumptions, ran {}, {} overlong", group.name,
+              group.shares, group.tasks_live, group.resumptions, duration(group.run_ns),
+              group.overlong_turns);
+  }
+}
+
 void add_sleeps(Lines& lines, const LoopStats& loop) {
   lines.add("parks",
             "{}, {} failed, {} dozes; woken by {} timers, {} completions, {} messages, "
@@ -115,6 +127,7 @@ std::string to_text(const LoopSnapshot& snapshot) {
   lines.add("ring", "{} enters, {} submitted, {} completions, {} overflows, {} in flight",
             ring.enters, ring.submitted, ring.completions, ring.overflows, snapshot.operations);
   add_submissions(lines, loop.submission, ring);
+  add_groups(lines, loop);
   return lines.take();
 }
 

@@ -76,21 +76,21 @@ void PromiseBase::operator delete(void* memory, std::size_t size) noexcept {
 }
 
 PromiseBase::~PromiseBase() {
-  if (linked()) context->loop->forget(*this);
+  if (linked()) context->queue->loop->forget(*this);
 }
 
 void PromiseBase::start_for(PromiseBase& parent) noexcept {
   PINION_ASSERT(context == nullptr);
   context = parent.context;
   continuation = &parent;
-  context->loop->hand_over(*this);
+  context->queue->loop->hand_over(*this);
 }
 
 void PromiseBase::finish() noexcept {
   if (continuation != nullptr) {
-    context->loop->hand_over(*continuation);
+    context->queue->loop->hand_over(*continuation);
   } else {
-    context->loop->ended_ = context;
+    context->queue->loop->ended_ = context;
   }
 }
 
@@ -109,13 +109,19 @@ void PromiseBase::exception_escaped() noexcept {
 }  // namespace detail
 
 void TaskHandle::cancel() const noexcept {
-  if (!done()) context_->loop->cancel(*context_);
+  if (!done()) context_->queue->loop->cancel(*context_);
 }
 
 constinit thread_local detail::TaskContext* detail::running_task = nullptr;
 
 TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
-  detail::TaskContext* const context = task ? take_context(*task.promise_, name) : nullptr;
+  const detail::TaskContext* const parent = detail::running_task;
+  const bool inherits = parent != nullptr && parent->queue->loop == this;
+  return spawn_into(inherits ? *parent->queue : queues_.front(), std::move(task), name);
+}
+
+TaskHandle Loop::spawn_into(detail::TaskQueue& queue, Task<> task, const char* name) noexcept {
+  detail::TaskContext* const context = task ? take_context(*task.promise_, queue, name) : nullptr;
   if (context == nullptr) {
     ++stats_.tasks_refused;
     return {};
@@ -127,19 +133,21 @@ TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
 }
 
 /// A context for a task that begins with `root`; nullptr when there is no room.
-detail::TaskContext* Loop::take_context(detail::PromiseBase& root, const char* name) noexcept {
+detail::TaskContext* Loop::take_context(detail::PromiseBase& root, detail::TaskQueue& queue,
+                                        const char* name) noexcept {
   PINION_ASSERT(root.context == nullptr);
   detail::TaskContext* context = free_contexts_.pop_front();
   if (context == nullptr) context = contexts_->allocate();
   if (context == nullptr) return nullptr;
   root.context = context;
-  context->loop = this;
+  context->queue = &queue;
   context->root = &root;
   context->name = name;
   context->group = nullptr;
   context->cancel_requested = false;
   context->started = false;
   ++stats_.tasks_live;
+  ++queue.stats->tasks_live;
   return context;
 }
 
@@ -150,10 +158,14 @@ void Loop::give_back(detail::TaskContext& context) noexcept {
   Contexts::erase(context);
   free_contexts_.push_front(context);
   --stats_.tasks_live;
+  detail::TaskQueue& queue = *context.queue;
+  if (--queue.stats->tasks_live == 0 && queue.closed) release_group(queue);
 }
 
 void Loop::make_ready(detail::PromiseBase& promise) noexcept {
-  ready_.push_back(promise);
+  detail::TaskQueue& queue = *promise.context->queue;
+  queue.ready.push_back(promise);
+  active_ |= queue.bit;
   ++ready_count_;
 }
 
@@ -169,19 +181,27 @@ void Loop::forget(detail::PromiseBase& promise) noexcept {
 }
 
 std::size_t Loop::run_ready() {
+  return groups_ == 1 ? run_only_group() : run_groups();
+}
+
+std::size_t Loop::run_only_group() {
   // What becomes ready meanwhile waits for the next turn, so that a task that yields for ever can't
   // keep the turn from ending.
   const std::size_t count = std::min(ready_count_, options_.ready_budget);
-  const bool many = stats_.tasks_live >= kManyTasks;
+  const std::uint64_t before = stats_.resumptions;
+  detail::TaskQueue& queue = queues_.front();
+  ran_last_ = &queue;
   std::size_t done = 0;
-  for (; done < count; ++done) {
-    detail::PromiseBase* const promise = ready_.pop_front();
-    if (promise == nullptr) break;
-    --ready_count_;
-    if (many && !ready_.empty()) fetch_frame(ready_.front());
-    run_task(*promise);
-  }
+  for (; done < count && !queue.ready.empty(); ++done) run_first(queue.ready);
+  queue.stats->resumptions += stats_.resumptions - before;
   return done;
+}
+
+void Loop::run_first(List<detail::PromiseBase>& of) {
+  detail::PromiseBase& promise = *of.pop_front();
+  --ready_count_;
+  if (stats_.tasks_live >= kManyTasks && !of.empty()) fetch_frame(of.front());
+  run_task(promise);
 }
 
 /// Runs a task until it waits, and with it what it hands over to: who awaits it, whom it awaits,
@@ -200,7 +220,8 @@ void Loop::run_task(detail::PromiseBase& first) {
     if (ended_ != nullptr) end_task(*std::exchange(ended_, nullptr));
     if (handed_over_.empty()) break;
     if (hops == kMaxHops) {
-      ready_.splice(handed_over_);
+      // Who hands over to whom is of one group, which is active.
+      handed_over_.front().context->queue->ready.splice(handed_over_);
       break;
     }
     promise = handed_over_.pop_front();

@@ -20,14 +20,14 @@ void Wait::resume() noexcept {
   PINION_ASSERT(promise_ != nullptr);
   detail::PromiseBase& promise = *std::exchange(promise_, nullptr);
   promise.context->wait = nullptr;
-  promise.context->loop->make_ready(promise);
+  promise.context->queue->loop->make_ready(promise);
 }
 
 void Wait::resume_at_once() noexcept {
   PINION_ASSERT(promise_ != nullptr);
   detail::PromiseBase& promise = *std::exchange(promise_, nullptr);
   promise.context->wait = nullptr;
-  promise.context->loop->hand_over(promise);
+  promise.context->queue->loop->hand_over(promise);
 }
 
 void Wait::abandon() noexcept {
@@ -60,7 +60,7 @@ void SleepAwaiter::on_cancel(Wait& wait) noexcept {
 }
 
 Wake YieldAwaiter::start(detail::PromiseBase& promise) noexcept {
-  promise.context->loop->make_ready(promise);
+  promise.context->queue->loop->make_ready(promise);
   return promise.context->cancel_requested ? Wake::cancelled : Wake::elapsed;
 }
 
@@ -70,16 +70,27 @@ bool detail::must_yield() noexcept {
   return Loop::current().must_yield();
 }
 
+bool Loop::something_arrived() const noexcept {
+  return requests_.load(std::memory_order_relaxed) != 0 || !mailbox_.empty() || ring_->ready();
+}
+
+/// When the tasks of this turn have to let the turn go on.
+Instant Loop::end_of_slice() const noexcept {
+  return std::min(saturating_add(now_, options_.task_slice), wheel_.next_expiry());
+}
+
 /// Whatever arrives is seen within kLookEvery, and a timer within its due time: what lies between
 /// two looks is one comparison.
 bool Loop::must_yield() noexcept {
   constexpr Delay kLookEvery = std::chrono::microseconds{5};
   PINION_ASSERT(detail::running_task != nullptr);
-  if (cancelled() || requests_.load(std::memory_order_relaxed) != 0) return true;
-  if (!mailbox_.empty() || ring_->ready()) return true;
+  if (cancelled()) return true;
+  somebody_waits_ = something_arrived();
+  if (somebody_waits_) return true;
   const Instant now = std::max(now_, time_.now());
-  const Instant end = std::min(saturating_add(now_, options_.task_slice), wheel_.next_expiry());
-  if (now >= end) return true;
+  const Instant end = end_of_slice();
+  somebody_waits_ = now >= end || (groups_ > 1 && other_group_first(now));
+  if (somebody_waits_) return true;
   detail::go_on_until = time_.counter_after(std::min(kLookEvery, saturating_sub(end, now)));
   return false;
 }

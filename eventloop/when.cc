@@ -8,14 +8,15 @@ namespace pinion::detail {
 ChildGroup::~ChildGroup() {
   while (!children_.empty()) {
     TaskContext& child = children_.front();
-    child.loop->give_back(child);
+    child.queue->loop->give_back(child);
   }
 }
 
 void ChildGroup::add(PromiseBase& parent, PromiseBase* child) noexcept {
   Loop& loop = loop_of(parent);
   TaskContext* const context =
-      child == nullptr ? nullptr : loop.take_context(*child, parent.context->name);
+      child == nullptr ? nullptr
+                       : loop.take_context(*child, *parent.context->queue, parent.context->name);
   if (context == nullptr) {
     refused_ = true;
     return;
@@ -42,7 +43,7 @@ bool ChildGroup::start(PromiseBase& parent) noexcept {
 }
 
 void ChildGroup::cancel_children() noexcept {
-  for (TaskContext& child : children_) child.loop->cancel(child);
+  for (TaskContext& child : children_) child.queue->loop->cancel(child);
 }
 
 void ChildGroup::on_cancel(Wait& wait) noexcept {
@@ -52,7 +53,7 @@ void ChildGroup::on_cancel(Wait& wait) noexcept {
 void ChildGroup::on_end(TaskContext& child) noexcept {
   const bool first = first_ == kNone;
   if (first) first_ = child.order;
-  child.loop->give_back(child);
+  child.queue->loop->give_back(child);
   if (children_.empty()) {
     resume_at_once();
   } else if (first && until_ == Until::first) {

@@ -16,6 +16,7 @@
 #include <pinion/eventloop/ring.h>
 #include <pinion/eventloop/submission.h>
 #include <pinion/eventloop/task.h>
+#include <pinion/eventloop/task_group.h>
 #include <pinion/eventloop/wait.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/list.h>
@@ -96,6 +97,7 @@ enum class Ending : std::uint8_t {
 class Loop {
  public:
   static constexpr std::size_t kMaxPollers = 32;
+  static constexpr std::size_t kMaxGroups = LoopStats::kMaxGroups;
 
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<Loop>> create(LoopOptions options,
                                                                           TimeSource& time);
@@ -157,8 +159,21 @@ class Loop {
     wheel_.arm(entry, saturating_add(fresh_now(), delay));
   }
 
-  /// Starts a task in the next turn. `name` (a literal) is for reports.
+  /// Starts a task in the next turn. `name` (a literal) is for reports. It is in the group of the
+  /// task that calls, or in the default group.
   PINION_EXPORT TaskHandle spawn(Task<> task, const char* name = nullptr) noexcept;
+
+  /// The same in a group.
+  PINION_EXPORT TaskHandle spawn(Task<> task, const char* name, TaskGroup group) noexcept;
+
+  /// A group of tasks with its shares of the loop's time, see TaskGroup; `name` (a literal) is for
+  /// reports. `resource_exhausted` when there are kMaxGroups, the default group included;
+  /// `invalid_argument` for shares that aren't from 1 to TaskGroup::kMostShares.
+  [[nodiscard]] PINION_EXPORT Result<TaskGroup> make_group(
+      const char* name, std::uint32_t shares = TaskGroup::kStandardShares);
+
+  /// The group of the tasks that are spawned into no other.
+  [[nodiscard]] PINION_EXPORT TaskGroup default_group() noexcept;
 
   /// Calls the message's handler on the loop's thread. From any thread.
   PINION_EXPORT void post(Message& message) noexcept;
@@ -191,6 +206,7 @@ class Loop {
  private:
   friend class Runtime;
   friend class Wait;
+  friend class TaskGroup;
   friend class TaskHandle;
   friend class YieldAwaiter;
   friend class detail::CallBase;
@@ -284,13 +300,19 @@ class Loop {
   void count_wake(RingWake cause, bool rung) noexcept;
 
   // Tasks (task.cc).
+  TaskHandle spawn_into(detail::TaskQueue& queue, Task<> task, const char* name) noexcept;
   std::size_t run_ready();
+  std::size_t run_only_group();
+  void run_first(List<detail::PromiseBase>& of);
   void run_task(detail::PromiseBase& promise);
   void make_ready(detail::PromiseBase& promise) noexcept;
   void hand_over(detail::PromiseBase& promise) noexcept;
   void forget(detail::PromiseBase& promise) noexcept;
   bool must_yield() noexcept;
-  detail::TaskContext* take_context(detail::PromiseBase& root, const char* name) noexcept;
+  bool something_arrived() const noexcept;
+  Instant end_of_slice() const noexcept;
+  detail::TaskContext* take_context(detail::PromiseBase& root, detail::TaskQueue& queue,
+                                    const char* name) noexcept;
   void give_back(detail::TaskContext& context) noexcept;
   void end_task(detail::TaskContext& context) noexcept;
   void cancel(detail::TaskContext& context) noexcept;
@@ -298,6 +320,14 @@ class Loop {
   void destroy_unstarted_tasks() noexcept;
   void destroy_tasks() noexcept;
   void release_contexts() noexcept;
+
+  // Groups of tasks (group.cc).
+  std::size_t run_groups();
+  detail::TaskQueue* pick_group() noexcept;
+  void fill_due(detail::TaskQueue& queue) noexcept;
+  void charge(detail::TaskQueue& queue, std::uint64_t resumptions) noexcept;
+  bool other_group_first(Instant now) const noexcept;
+  void release_group(detail::TaskQueue& queue) noexcept;
 
   LoopOptions options_;
   TimeSource& time_;
@@ -329,11 +359,18 @@ class Loop {
 
   // Tasks.
   using Contexts = List<detail::TaskContext, detail::Living>;
-  List<detail::PromiseBase> ready_;
-  List<detail::PromiseBase> handed_over_;  // Go on at once, in the place of who awaits them.
-  std::size_t ready_count_ = 0;            // Of both lists.
-  detail::TaskContext* ended_ = nullptr;   // Whose root has just come to its end.
-  Contexts live_tasks_;                    // The spawned ones; children are in their group's list.
+  std::array<detail::TaskQueue, kMaxGroups> queues_;  // The first is the default group's.
+  std::size_t groups_ = 1;
+  std::uint32_t active_ = 0;  // A bit for each group that may have something to run,
+  std::uint32_t known_ = 0;   // and of these, one for each that pick_group() has seen since.
+  double least_used_ = 0;     // Of the groups that were ready, when one was last picked.
+  Instant charged_until_;
+  bool somebody_waits_ = false;                  // The turn has to go on.
+  const detail::TaskQueue* ran_last_ = nullptr;  // Of which a task did.
+  List<detail::PromiseBase> handed_over_;        // Go on at once, in the place of who awaits them.
+  std::size_t ready_count_ = 0;                  // Of all these lists.
+  detail::TaskContext* ended_ = nullptr;         // Whose root has just come to its end.
+  Contexts live_tasks_;  // The spawned ones; children are in their group's list.
   std::unique_ptr<Slab<detail::TaskContext>> contexts_;
   Contexts free_contexts_;  // Of ended tasks. They keep their generation.
   List<detail::TaskContext, detail::Cancelling> to_cancel_;

@@ -7,6 +7,7 @@
 
 #include <pinion/eventloop/running.h>
 #include <pinion/eventloop/submission.h>
+#include <pinion/eventloop/task_group.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/histogram.h>
 #include <pinion/lib/time.h>
@@ -39,6 +40,7 @@ struct LoopStats {
   /// A prime, so that what repeats every few turns doesn't hide between the samples.
   static constexpr std::uint32_t kTurnsPerTimed = 61;
   static constexpr std::size_t kOverlongNames = 8;
+  static constexpr std::size_t kMaxGroups = 16;
 
   std::uint64_t turns = 0;
   std::uint64_t busy_ns = 0;    ///< Turns that did something.
@@ -81,6 +83,9 @@ struct LoopStats {
   std::uint64_t tasks_live = 0;
   std::uint64_t tasks_spawned = 0;
   std::uint64_t tasks_refused = 0;  ///< No room for the frame or the task.
+
+  /// The first is the loop's default group.
+  std::array<GroupStats, kMaxGroups> groups;
 
   /// Nanoseconds from the earliest due tick to the turn that fired it: the lateness of the most
   /// belated timer, once per turn that fired any.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include <pinion/eventloop/task_group.h>
 #include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/list.h>
@@ -49,7 +50,6 @@ class Wait;
 namespace detail {
 
 class ChildGroup;
-struct PromiseBase;
 
 // The lists of contexts: by life (live, ended, children of a group), and of those to be cancelled.
 struct Living;
@@ -59,7 +59,7 @@ struct Cancelling;
 /// of which the innermost runs or waits. Contexts are never unmapped while the loop lives, so a
 /// handle tells by the generation whether its task has ended.
 struct TaskContext : TaggedListNode<Living>, TaggedListNode<Cancelling> {
-  Loop* loop = nullptr;
+  TaskQueue* queue = nullptr;  ///< Of its group, and so its loop.
   PromiseBase* root = nullptr;
   Wait* wait = nullptr;  ///< What the innermost coroutine of the task is suspended in.
   const char* name = nullptr;

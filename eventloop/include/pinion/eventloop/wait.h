@@ -59,7 +59,7 @@ class Wait {
 
   /// The loop of a frame that is about to wait.
   [[nodiscard]] static Loop& loop_of(const detail::PromiseBase& promise) noexcept {
-    return *promise.context->loop;
+    return *promise.context->queue->loop;
   }
 
  private:
@@ -151,9 +151,10 @@ inline YieldAwaiter yield() noexcept {
 }
 
 /// yield(), if the task holds somebody up: when the tasks of this turn have run for
-/// LoopOptions::task_slice, a timer is due, or a completion, a message or a request to stop is
-/// there. Otherwise it goes on at once. For long computations: call it every few microseconds of
-/// work. On a clock other than TscTime each call reads that clock.
+/// LoopOptions::task_slice, a timer is due, a completion, a message or a request to stop is there,
+/// or another group of tasks comes first (task_group.h). Otherwise it goes on at once. For long
+/// computations: call it every few microseconds of work. On a clock other than TscTime each call
+/// reads that clock.
 inline MaybeYieldAwaiter maybe_yield() noexcept {
   return {};
 }
