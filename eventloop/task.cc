@@ -15,12 +15,6 @@
 namespace pinion {
 namespace {
 
-/// Before each frame: where its memory came from. No pool: the heap, for a frame that was made on a
-/// thread without a loop.
-struct alignas(16) FrameHeader {
-  FramePool* pool;
-};
-
 thread_local void* newest = nullptr;
 
 /// How often a task may call and return before others have their turn.
@@ -162,13 +156,6 @@ void Loop::give_back(detail::TaskContext& context) noexcept {
   if (--queue.stats->tasks_live == 0 && queue.closed) release_group(queue);
 }
 
-void Loop::make_ready(detail::PromiseBase& promise) noexcept {
-  detail::TaskQueue& queue = *promise.context->queue;
-  queue.ready.push_back(promise);
-  active_ |= queue.bit;
-  ++ready_count_;
-}
-
 void Loop::hand_over(detail::PromiseBase& promise) noexcept {
   PINION_DCHECK(detail::running_task != nullptr);
   handed_over_.push_back(promise);
@@ -246,12 +233,17 @@ void Loop::cancel(detail::TaskContext& context) noexcept {
   context.cancel_requested = true;
   if (&context == detail::running_task) detail::go_on_until = 0;
   if (context.wait == nullptr) return;
-  to_cancel_.push_back(context);
-  if (std::exchange(cancelling_, true)) return;
-  while (detail::TaskContext* const next = to_cancel_.pop_front()) {
+  // No task runs in between, and so none ends.
+  context.next_to_cancel = nullptr;
+  detail::TaskContext* const before = std::exchange(last_to_cancel_, &context);
+  if (before != nullptr) {
+    before->next_to_cancel = &context;
+    return;
+  }
+  for (detail::TaskContext* next = &context; next != nullptr; next = next->next_to_cancel) {
     if (Wait* const wait = next->wait; wait != nullptr) wait->cancel_(*wait);
   }
-  cancelling_ = false;
+  last_to_cancel_ = nullptr;
 }
 
 void Loop::cancel_tasks() noexcept {

@@ -1,14 +1,17 @@
 #include <fmt/core.h>
+#include <pinion/eventloop/wait.h>
 #include <pinion/lib/random.h>
 #include <pinion/timers/timing_wheel.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <utility>
 #include <vector>
 
-/// What the gate counts instructions in: each hot operation of the wheel in a loop of its own.
+/// What the gate counts instructions in: each hot operation of the wheel, and maybe_yield(), in a
+/// loop of its own.
 ///
 /// gate.py runs this under callgrind and reads the inclusive cost of the functions that are named
 /// gate_*. For each operation there are two, one with the operation and one with the same loop
@@ -143,6 +146,15 @@ extern "C" {
   for (std::size_t i = 1; i <= ticks; ++i) use((begin + i * kTick).time_since_epoch().count());
 }
 
+/// Nothing is due: a task that computes goes on.
+[[gnu::noinline]] void gate_maybe_yield(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) use(pinion::maybe_yield().await_ready());
+}
+
+[[gnu::noinline]] void gate_maybe_yield_loop(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) use(true);
+}
+
 }  // extern "C"
 
 namespace {
@@ -232,11 +244,20 @@ class Gate {
   std::vector<std::uint32_t> order_;
 };
 
+void run_maybe_yield() {
+  constexpr std::size_t kCalls = 100'000;
+  pinion::detail::go_on_until = std::numeric_limits<std::uint64_t>::max();
+  gate_maybe_yield_loop(kCalls);
+  gate_maybe_yield(kCalls);
+  fmt::print("maybe_yield {}\n", kCalls);
+}
+
 }  // namespace
 
 int main() {
   Gate gate;
   gate.run_insert_and_cancel();
   Gate().run_extend();
+  run_maybe_yield();
   return 0;
 }

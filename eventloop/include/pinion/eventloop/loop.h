@@ -305,7 +305,12 @@ class Loop {
   std::size_t run_only_group();
   void run_first(List<detail::PromiseBase>& of);
   void run_task(detail::PromiseBase& promise);
-  void make_ready(detail::PromiseBase& promise) noexcept;
+  void make_ready(detail::PromiseBase& promise) noexcept {
+    detail::TaskQueue& queue = *promise.context->queue;
+    queue.ready.push_back(promise);
+    active_ |= queue.bit;
+    ++ready_count_;
+  }
   void hand_over(detail::PromiseBase& promise) noexcept;
   void forget(detail::PromiseBase& promise) noexcept;
   bool must_yield() noexcept;
@@ -372,9 +377,8 @@ class Loop {
   detail::TaskContext* ended_ = nullptr;         // Whose root has just come to its end.
   Contexts live_tasks_;  // The spawned ones; children are in their group's list.
   std::unique_ptr<Slab<detail::TaskContext>> contexts_;
-  Contexts free_contexts_;  // Of ended tasks. They keep their generation.
-  List<detail::TaskContext, detail::Cancelling> to_cancel_;
-  bool cancelling_ = false;
+  Contexts free_contexts_;                         // Of ended tasks. They keep their generation.
+  detail::TaskContext* last_to_cancel_ = nullptr;  // Of those that cancel() is at.
 
   // Idling.
   IdleController idle_controller_;

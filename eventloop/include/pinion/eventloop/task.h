@@ -44,6 +44,7 @@
 
 namespace pinion {
 
+class FramePool;
 class Loop;
 class Wait;
 
@@ -51,24 +52,33 @@ namespace detail {
 
 class ChildGroup;
 
-// The lists of contexts: by life (live, ended, children of a group), and of those to be cancelled.
+/// The list that a context is in: of the live, the ended, or the children of one task.
 struct Living;
-struct Cancelling;
 
 /// What the loop knows about a task that was spawned or runs as somebody's child: a stack of frames
 /// of which the innermost runs or waits. Contexts are never unmapped while the loop lives, so a
 /// handle tells by the generation whether its task has ended.
-struct TaskContext : TaggedListNode<Living>, TaggedListNode<Cancelling> {
+struct TaskContext : TaggedListNode<Living> {
   TaskQueue* queue = nullptr;  ///< Of its group, and so its loop.
   PromiseBase* root = nullptr;
   Wait* wait = nullptr;  ///< What the innermost coroutine of the task is suspended in.
   const char* name = nullptr;
   ChildGroup* group = nullptr;  ///< Whose child it is; none for a spawned task.
-  std::size_t order = 0;        ///< Which of the group's children.
+  TaskContext* next_to_cancel = nullptr;
   std::uint64_t generation = 0;
+  std::uint32_t order = 0;  ///< Which of the group's children.
   bool cancel_requested = false;
   bool started = false;
 };
+
+/// Before each frame: where its memory came from. No pool: the heap, for a frame that was made on a
+/// thread without a loop.
+struct alignas(16) FrameHeader {
+  FramePool* pool;
+};
+
+/// What a task takes beside its frame.
+inline constexpr std::size_t kTaskOverhead = sizeof(TaskContext) + sizeof(FrameHeader);
 
 /// The task that runs on this thread; none between tasks.
 extern PINION_EXPORT constinit thread_local TaskContext* running_task

@@ -78,7 +78,7 @@ class ChildGroup : public Wait {
 
  protected:
   enum class Until : std::uint8_t { all, first };
-  static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
   explicit ChildGroup(Until until) noexcept : Wait(&on_cancel), until_(until) {}
   PINION_EXPORT ~ChildGroup();
@@ -116,8 +116,8 @@ class ChildGroup : public Wait {
   PINION_EXPORT static void on_cancel(Wait& wait) noexcept;
 
   List<TaskContext, Living> children_;  // Those that haven't ended.
-  std::size_t added_ = 0;
-  std::size_t first_ = kNone;
+  std::uint32_t added_ = 0;
+  std::uint32_t first_ = kNone;
   Until until_;
   bool refused_ = false;
 };

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "support/report.h"
+#include "support/targets.h"
+
+/// What tasks promise, as ratios of the same run, and in bytes.
+
+namespace pinion::bench {
+
+inline constexpr const char* kSpawnCase = "spawn";
+inline constexpr const char* kYieldCase = "yield";
+inline constexpr const char* kWaitingCase = "waiting";
+inline constexpr std::size_t kFewTasks = 100;
+inline constexpr std::size_t kManyTasks = 10'000;
+inline constexpr std::size_t kWaitingTasks = 100'000;
+
+std::vector<TargetOutcome> check_task_targets(const Report& report);
+
+}  // namespace pinion::bench
