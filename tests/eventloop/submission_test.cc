@@ -147,8 +147,8 @@ TEST(Submission, ThroughputIsWhatItsRulesSay) {
   }
 }
 
-/// Turns of `work`, and calls of 400 ns and 100 ns for each operation; then turns that submit, until
-/// it has tried to hold often enough to know them.
+/// Turns of `work`, and calls of 400 ns and 100 ns for each operation; then turns that submit,
+/// until it has tried to hold often enough to know them.
 void show(Ends& ends, Delay work, int calls = 200) {
   for (int i = 0; i < calls; ++i) {
     const auto count = static_cast<unsigned>(1 + i % 4);

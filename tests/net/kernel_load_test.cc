@@ -149,8 +149,8 @@ TEST_F(KernelLoad, L6_ATimerThatRearmsItselfWithNoDelayLeavesRoomForSockets) {
   Stream client;
   wait_for(world.loop().spawn(open(client)));
   const TaskHandle pinging = world.loop().spawn(ping(std::move(client), enough));
-  EXPECT_TRUE(world.loop().run_until([&] { return pings >= 1000; }, 60s));
-  EXPECT_GT(timers.front().fired, 10U);
+  EXPECT_TRUE(
+      world.loop().run_until([&] { return pings >= 1000 && timers.front().fired > 10; }, 60s));
   enough = true;
   wait_for(pinging);
   for (Rearming& timer : timers) world.loop().wheel().cancel(timer);
