@@ -53,6 +53,14 @@ std::size_t Loop::poll_pollers() {
   return done;
 }
 
+/// Some of them leave when they hear of it.
+void Loop::end_pollers() {
+  for (std::size_t i = 0; i < poller_count_; ++i) {
+    Poller* const poller = pollers_[i].poller;
+    if (poller != nullptr) guarded("a poller", [&] { poller->on_run_ended(); });
+  }
+}
+
 ParkAnswer Loop::prepare_park(PollerSlot& slot) {
   slot.prepared = true;
   return guarded("a poller", [&slot] { return slot.poller->prepare_park(); });

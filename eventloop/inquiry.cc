@@ -12,6 +12,7 @@
 namespace pinion::detail {
 
 void Inquiry::ask() {
+  progress();  // Whoever has answered may be asked again.
   if (metronome_ != nullptr) log_metronome();
   while (seats_.size() < lcores_.size()) {
     seats_.push_back(std::make_unique<Seat>(*lcores_[seats_.size()], wake_fd_));

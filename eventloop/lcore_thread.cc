@@ -80,6 +80,7 @@ void Runtime::run_thread(Thread& thread) {
     return;
   }
   // One that was added and isn't set up may be known to others already: it retires at once.
+  if (!serves && thread.late) loop->end_calls();  // As at the end of a run.
   bool comes_back = serves || thread.late;
   while (comes_back) {
     comes_back = serves ? serve(thread, *loop) : true;
@@ -120,6 +121,7 @@ bool Runtime::first_set_up(Thread& thread, Loop* loop, const Result<>& made) {
 /// Runs the loop to its end. Returns whether this lcore was drained alone, and may come back.
 bool Runtime::serve(Thread& thread, Loop& loop) {
   thread.ending = loop.run();
+  loop.end_pollers();
   thread.lcore.ended_.store(true, std::memory_order_release);
   if (thread.drains_alone.load(std::memory_order_acquire)) return true;
   loop.time_.note_sleep(kNever, -1);  // It is read no more but for what others still post.
@@ -149,6 +151,7 @@ void Runtime::retire(Thread& thread, Loop& loop) {
   for (int turns = 0; turns < kLastTurns && loop.turn() > 0; ++turns) {
   }
   loop.finish();
+  loop.over_ = false;  // It has more lives.
   loop.idle_controller_ = IdleController(IdlePolicy::park, {});
   thread.enter(Thread::Phase::retired);
 }
@@ -166,6 +169,7 @@ bool Runtime::serve_again(Thread& thread, Loop& loop) {
     return false;
   }
   thread.lcore.ended_.store(false, std::memory_order_release);
+  loop.call_gate_.open();  // Whoever is told that it serves may call it.
   thread.enter(Thread::Phase::serving);
   return true;
 }

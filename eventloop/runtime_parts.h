@@ -140,6 +140,7 @@ class Runtime::Supervisor {
   void begin_draining(Request& request);
   void tell_results();
   void settle(Thread& thread);
+  static void tell_drained(Thread& thread);
   Thread* retired_on(unsigned cpu) const;
 
   RunReport end();

@@ -238,6 +238,7 @@ void Runtime::Supervisor::add(Request& request) {
     return;
   }
   if (Thread* const back = retired_on(request.number)) {
+    tell_drained(*back);  // Of the life before.
     adding_ = back;
     back->added = std::move(request.added);
     back->error.reset();
@@ -276,7 +277,7 @@ void Runtime::Supervisor::tell_results() {
     Thread& thread = *threads_[i];
     const Thread::Phase phase = thread.look();
     if (phase == Thread::Phase::retired || phase == Thread::Phase::ended) {
-      for (const Drained& drained : std::exchange(thread.drained, {})) drained(thread.ending);
+      tell_drained(thread);
     }
   }
   if (adding_ != nullptr && adding_->look() != Thread::Phase::starting) {
@@ -304,13 +305,24 @@ void Runtime::Supervisor::settle(Thread& thread) {
   if (added) added(index);
 }
 
+/// Tells those who asked for the drain of this lcore how it ended.
+void Runtime::Supervisor::tell_drained(Thread& thread) {
+  for (const Drained& drained : std::exchange(thread.drained, {})) drained(thread.ending);
+}
+
 RunReport Runtime::Supervisor::end() {
+  // One that was added has come to an end, good or bad, since somebody last looked.
+  if (adding_ != nullptr) settle(*std::exchange(adding_, nullptr));
   RunReport report{.ending = Ending::drained, .signal = last_signal_};
   start_.release(threads_.size());
   for (const auto& thread : threads_) {
     if (thread->look() != Thread::Phase::retired) continue;
+    // The loop may die as soon as its thread knows: it waits for whoever counts as a caller.
+    Loop& loop = thread->lcore.loop();
+    loop.requesting_.fetch_add(1, std::memory_order_relaxed);
     thread->order.store(Thread::Order::end, std::memory_order_release);
-    thread->lcore.loop().request(Loop::kLookRequest);
+    loop.request(Loop::kLookRequest);
+    loop.requesting_.fetch_sub(1, std::memory_order_release);
   }
   for (const auto& thread : threads_) {
     pthread_join(thread->handle, nullptr);

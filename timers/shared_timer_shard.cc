@@ -62,7 +62,8 @@ void SharedTimerShard::drain() noexcept {
   while (waking_.load(std::memory_order_seq_cst) > 0) nanosleep(&kMoment, nullptr);
 }
 
-/// Unlinks the timer and puts it into the inbox that is the merge queue's now.
+/// Unlinks the timer and puts it into the inbox that is the merge queue's now. Whoever has queued it
+/// and is about to push it, for a cancel perhaps, wakes an heir: what is scheduled is urgent.
 void SharedTimerShard::leave(Block& block) noexcept {
   const bool linked = unlink(block);
   block.armed_for.store(Word::kNeverDue, std::memory_order_seq_cst);
@@ -71,7 +72,8 @@ void SharedTimerShard::leave(Block& block) noexcept {
     const std::uint64_t left = Word::with_state(word, SharedTimerState::migrating);
     if (!block.word.compare_exchange_weak(word, left, std::memory_order_seq_cst)) continue;
     count(migrated_);
-    const std::uint8_t before = block.attention.fetch_or(Block::kQueued, std::memory_order_seq_cst);
+    constexpr std::uint8_t kLeft = Block::kQueued | Block::kUrgent;
+    const std::uint8_t before = block.attention.fetch_or(kLeft, std::memory_order_seq_cst);
     if ((before & Block::kQueued) == 0) inbox_.push(block);
     return;
   }
@@ -81,7 +83,7 @@ void SharedTimerShard::leave(Block& block) noexcept {
 /// Something was put into the inbox.
 void SharedTimerShard::notice(bool urgent) noexcept {
   if (closed_.load(std::memory_order_seq_cst)) [[unlikely]]
-    return timers_.merge_queue_.announce(urgent);
+    return timers_.merge_queue_.announce();
   if (urgent) wake();
 }
 

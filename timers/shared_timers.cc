@@ -75,7 +75,10 @@ tl::expected<SharedTimer, ErrorCode> SharedTimers::make(unsigned shard,
   PINION_ASSERT(shard < shards_.size());
   PINION_ASSERT(callback != nullptr);
   Block* const block = take_free();
-  if (block == nullptr) return tl::unexpected(ErrorCode::resource_exhausted);
+  if (block == nullptr) {
+    for (const auto& running : shards_) running->wake();
+    return tl::unexpected(ErrorCode::resource_exhausted);
+  }
   handles_.fetch_add(1, std::memory_order_relaxed);
   block->callback = callback;
   block->context = context;

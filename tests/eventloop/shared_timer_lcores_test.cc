@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -49,6 +50,7 @@ class Lcores {
     runtime_ = std::move(*created);
     thread_ = std::thread([this] {
       const auto report = runtime_->run([this](Lcore& lcore) -> Result<> {
+        loops_.at(lcore.index()) = &lcore.loop();
         lcore.keep(std::make_unique<SharedTimerPoller>(lcore.loop(), timers_.shard(lcore.index())));
         return {};
       });
@@ -63,6 +65,8 @@ class Lcores {
   }
   Lcores(const Lcores&) = delete;
   Lcores& operator=(const Lcores&) = delete;
+
+  Loop& loop(unsigned index) { return *loops_.at(index).load(); }
 
   bool drain(unsigned index) {
     std::optional<bool> told;
@@ -97,6 +101,7 @@ class Lcores {
 
   SharedTimers& timers_;
   const unsigned cpu_ = first_cpus(1)->front();
+  std::array<std::atomic<Loop*>, kLcores> loops_{};
   std::unique_ptr<Runtime> runtime_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -173,6 +178,17 @@ TEST(SharedTimerLcores, TimersOfALcoreThatIsGoneAreServedByTheOthersAndByItWhenI
   ASSERT_EQ(lcores.add(), 1U);
   for (const auto& timer : many) timer->schedule(MonotonicTime::read() + 1ms);
   EXPECT_TRUE(all_fire(many, 600));
+}
+
+TEST(SharedTimerLcores, TimersOfALcoreWhoseLoopHasEndedByItselfFireOnAnother) {
+  const auto timers = make_timers(300);
+  const auto many = make_many(*timers, 300);
+  Lcores lcores(*timers);
+  lcores.loop(0).stop();  // The first: whoever looks for a shard that runs must pass it by.
+  while (timers->shard(0).running()) std::this_thread::sleep_for(1ms);
+  ASSERT_TRUE(lcores.drain(1));
+  for (const auto& timer : many) timer->schedule(MonotonicTime::read() + 1ms);
+  EXPECT_TRUE(all_fire(many, 300));
 }
 
 TEST(SharedTimerLcores, EveryScheduleEndsOnceHoweverLcoresComeAndGo) {

@@ -8,6 +8,8 @@ must never be. The comment at its top says what is checked, what is assumed abou
 why the code makes that true, and in lines of its own
 
     verify: SENDERS=2 POSTS=1       a size; "-f" or other words with a dash are options for pan
+    campaign: SENDERS=3 POSTS=1     a size that takes a minute and gigabytes: searched when
+                                    PINION_TEST_SCALE is 10 or more, and for faults
     fault: NO_SECOND_LOOK  text     a fault that `#ifdef FAULT_NO_SECOND_LOOK` plants
 
 A TAP test for each: in every size the whole state space is searched, without an error; every fault
@@ -23,6 +25,7 @@ An error comes with the steps that lead to it. By hand, with more:
 
 import collections
 import functools
+import os
 import pathlib
 import re
 import shutil
@@ -35,7 +38,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import tap
 
 DEPTH = 100_000
-MEMORY_MIB = 2048
+LARGE = int(os.environ.get("PINION_TEST_SCALE", "1")) >= 10
+MEMORY_MIB = 8192 if LARGE else 2048
 SECONDS = 300
 TRAIL_LINES = 60
 # What pan says when it hasn't looked everywhere.
@@ -49,6 +53,7 @@ class Model:
         self.text = self.path.read_text(encoding="utf-8")
         header = self.text.split("*/")[0]
         self.sizes = re.findall(r"^ \* verify: *(.*)$", header, re.MULTILINE)
+        self.large = re.findall(r"^ \* campaign: *(.*)$", header, re.MULTILINE)
         self.formulas = re.findall(r"^ltl (\w+)", self.text, re.MULTILINE)
         self.faults = re.findall(r"^ \* fault: *(\w+)", header, re.MULTILINE)
 
@@ -123,7 +128,7 @@ def make_cases(model):
             self.assertIsNone(CUT_SHORT.search(report), report)
 
     def find(self, fault):
-        for size in model.sizes:
+        for size in model.sizes + model.large:
             for report in model.search(size, fault):
                 count, first = errors_in(report)
                 self.assertIsNone(CUT_SHORT.search(first), report)
@@ -150,7 +155,7 @@ def make_cases(model):
             self.assertEqual(planted - listed, set())
             self.assertTrue(model.faults)
 
-    for size in model.sizes:
+    for size in model.sizes + (model.large if LARGE else []):
         setattr(Cases, f"test_holds {size}", lambda self, size=size: verify(self, size))
     for fault in model.faults:
         setattr(Cases, f"test_finds {fault}", lambda self, fault=fault: find(self, fault))

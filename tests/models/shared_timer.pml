@@ -17,11 +17,12 @@
  * it and all before it are linked, and a consumer sees that it isn't empty as soon as one has
  * entered. A loop of load and compare-exchange is one step where nothing but the last load matters.
  *
- * verify: THREADS=1 OPERATIONS=0 SECOND=0 DRAINS=1 NOISE=0 RELEASE=1
- * verify: THREADS=1 OPERATIONS=2 SECOND=0 DRAINS=0 NOISE=0 RELEASE=1
- * verify: THREADS=2 OPERATIONS=2 SECOND=1 DRAINS=0 NOISE=0 RELEASE=0
- * verify: THREADS=2 OPERATIONS=1 SECOND=1 DRAINS=0 NOISE=1 RELEASE=0
- * verify: THREADS=1 OPERATIONS=1 SECOND=0 DRAINS=1 NOISE=0 RELEASE=0
+ * verify: THREADS=1 OPERATIONS=0 SECOND=0 DRAINS=1 NOISE=0 RELEASE=1 BACK=1
+ * verify: THREADS=1 OPERATIONS=2 SECOND=0 DRAINS=0 NOISE=0 RELEASE=1 BACK=1
+ * verify: THREADS=2 OPERATIONS=2 SECOND=1 DRAINS=0 NOISE=0 RELEASE=0 BACK=1
+ * verify: THREADS=2 OPERATIONS=1 SECOND=1 DRAINS=0 NOISE=1 RELEASE=0 BACK=1
+ * verify: THREADS=1 OPERATIONS=1 SECOND=0 DRAINS=1 NOISE=0 RELEASE=0 BACK=1
+ * campaign: THREADS=1 OPERATIONS=1 SECOND=0 DRAINS=1 NOISE=1 RELEASE=0 BACK=0
  * fault: WORD_BEFORE_ARMED_FOR      the shard looks at the word, then says that nothing is armed
  * fault: ARMED_FOR_BEFORE_WORD      a thread looks what is armed before it changes the word
  * fault: TAKEN_AFTER_WORD           the shard looks at the word, then says that it has taken it
@@ -31,6 +32,7 @@
  * fault: CLOSED_NOT_LOOKED_AT       nobody is told of what is put into a closed shard's inbox
  * fault: ANNOUNCED_CLEARED_LATE     the merge queue forgets what came while it was looking
  * fault: FIRES_WITHOUT_EXCHANGE     fires what it has read, whatever became of it
+ * fault: ANNOUNCES_IN_SILENCE     what is put into a closed shard's inbox without haste wakes nobody
  * fault: DRAIN_PUSHES_ANYWAY        a drain doesn't look whether the timer is queued
  * fault: DRAIN_DOES_NOT_WAIT        for those that are waking
  * fault: RELEASED_BESIDE            the end of a handle doesn't take the bit that it is queued with
@@ -141,16 +143,18 @@ inline notice(who, urgent) {
   :: closed[who] ->
      announced = true;
      if
-     :: urgent ->
+#ifdef FAULT_ANNOUNCES_IN_SILENCE
+     :: !urgent
+     :: urgent && !closed[0] -> wake(0)
+     :: urgent && closed[0] ->
+#else
+     :: !closed[0] -> wake(0)
+     :: else ->
+#endif
         if
-        :: !closed[0] -> wake(0)
-        :: else ->
-           if
-           :: !closed[1] -> wake(1)
-           :: else
-           fi
+        :: !closed[1] -> wake(1)
+        :: else
         fi
-     :: else
      fi
 #endif
   :: else ->
@@ -252,7 +256,10 @@ proctype thread(byte left) {
 
 /* A cancel of another timer, which is linked on the first shard. */
 proctype noise() {
-  push(0, OTHER)
+  under_way++;
+  push(0, OTHER);
+  notice(0, false);
+  under_way--
 }
 
 /* The entry is its owner's alone, so that touching it is no step of its own. */
@@ -426,7 +433,7 @@ inline leave() {
   d_step { touch(0); armed_for = NEVER };
   if
   :: d_step { STATE(word) == SCHEDULED -> word = WITH(word, MIGRATING) };
-     d_step { before = attention; attention = attention | QUEUED };
+     d_step { before = attention; attention = attention | QUEUED | URGENT };
      if
 #ifdef FAULT_DRAIN_PUSHES_ANYWAY
      :: true -> push(self, TIMER)
@@ -474,7 +481,15 @@ end:
   :: entry_on == self && entry <= clock -> advance(); now = 0
   :: park()
 #if DRAINS > 0
-  :: self == 0 && drains > 0 -> drains--; drain(); attach(); now = 0
+  :: self == 0 && drains > 0 ->
+     drains--;
+     drain();
+#if BACK > 0
+     attach();
+     now = 0
+#else
+     break
+#endif
 #endif
   od
 }

@@ -504,5 +504,64 @@ TEST(SharedTimersDeathTest, AnExceptionThatLeavesACallbackEndsTheProcessWithAMes
       "a shared timer's callback");
 }
 
+TEST_F(SharedTimerTest, ACancelOfASecondScheduleSaysNothingOfTheCallbackOfTheFirst) {
+  struct Periodic {
+    SharedTimer timer;
+    Instant next;
+    int calls = 0;
+    bool cancelled = false;
+    bool called_meanwhile = false;
+  } periodic;
+  periodic.timer = make_shared_timer(
+      *timers, 0,
+      [](void* self) {
+        auto& its = *static_cast<Periodic*>(self);
+        ++its.calls;
+        its.timer.schedule(its.next);
+        its.cancelled = its.timer.cancel();
+        its.called_meanwhile = its.timer.calling();
+      },
+      &periodic);
+  periodic.next = now + 10ms;
+  periodic.timer.schedule(now + 5ms);
+  pass(5ms);
+  EXPECT_TRUE(periodic.cancelled);
+  EXPECT_TRUE(periodic.called_meanwhile);
+  EXPECT_FALSE(periodic.timer.calling());
+  pass(1h);
+  EXPECT_EQ(periodic.calls, 1);
+}
+
+TEST_F(SharedTimerTest, AMakeThatFindsNoBlockWakesWhoeverHasSomeToGiveBack) {
+  {
+    std::vector<SharedTimer> all;
+    for (std::size_t i = 0; i < timers->capacity(); ++i) all.push_back(make());
+  }
+  lcores[0].shard().announce_sleep();
+  const auto refused = timers->make(0, [](void*) {}, nullptr);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error(), ErrorCode::resource_exhausted);
+  EXPECT_EQ(lcores[0].wakes(), 1);
+  lcores[0].shard().wake_up();
+  turn();
+  EXPECT_TRUE(timers->make(0, [](void*) {}, nullptr));
+}
+
+/// What a cancel leaves in the inbox of a shard that has closed wakes an heir: a drain may have left
+/// more behind it.
+TEST_F(SharedTimerTest, WhateverIsPutIntoTheInboxOfAClosedShardWakesAnother) {
+  SharedTimer timer = make();
+  timer.schedule(now + 1h);
+  turn();
+  lcores[1].start(now);
+  lcores[0].stop();
+  turn();
+  SharedTimer idle = make(0);  // Its shard is closed.
+  lcores[1].shard().announce_sleep();
+  idle.reset();
+  EXPECT_EQ(lcores[1].wakes(), 1);
+  lcores[1].shard().wake_up();
+}
+
 }  // namespace
 }  // namespace pinion::test

@@ -270,6 +270,7 @@ class Loop {
   std::size_t handle_messages();
   std::size_t poll_pollers();
   ParkAnswer prepare_park(PollerSlot& slot);
+  void end_pollers();
   void cancel_park();
   static void tell(Drainable& drainable, Order order);
   void tell_all(Order order);

@@ -53,6 +53,10 @@ class Poller {
   /// Once after every prepare_park(), whether the loop slept or not.
   virtual void cancel_park() {}
 
+  /// The loop's run has ended in a Runtime, while others may go on: it turns no more but to die, or
+  /// to handle messages. Hand over what others can do.
+  virtual void on_run_ended() {}
+
   /// For statistics and for the report of an overlong turn: a literal.
   [[nodiscard]] virtual const char* name() const { return "poller"; }
 };

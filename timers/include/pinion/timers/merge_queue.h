@@ -31,7 +31,7 @@ class MergeQueue {
 
   /// Something lies in the inbox of a closed shard. From any thread, after putting it there; one
   /// that runs sees to it in its next turn, and is woken for that when it is urgent.
-  void announce(bool urgent) noexcept;
+  void announce() noexcept;
 
   /// Whether hand_over() has something to do.
   [[nodiscard]] bool announced() const noexcept {

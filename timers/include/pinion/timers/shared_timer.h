@@ -85,17 +85,18 @@ class PINION_EXPORT SharedTimer {
   /// that has passed fires at the lcore's next turn.
   Scheduled schedule(Instant deadline) noexcept;
 
-  /// True: the schedule that was pending has ended, its callback will never run. False: nothing was
-  /// pending; if the last schedule has fired, its callback may still be running or about to be
-  /// called: see calling().
+  /// True: the schedule that was pending has ended, and won't call the callback. False: nothing was
+  /// pending. In both cases the callback may still be running, or about to be called, for a schedule
+  /// that has fired before: see calling().
   bool cancel() noexcept;
 
   /// How it stands, or stood a moment ago.
   [[nodiscard]] SharedTimerLook look() const noexcept;
 
-  /// Whether its callback runs now, or is about to. Who wants to free the context stops scheduling,
-  /// calls cancel(), and when that says false waits until this does, too: then the callback has
-  /// returned, what it wrote is visible, and it won't be called again. In the callback it is true.
+  /// Whether its callback runs now, or is about to. Who wants to free the context sees to it that
+  /// nobody schedules any more, the callback included, calls cancel(), and whatever that says waits
+  /// until this is false: then the callback has returned, what it wrote is visible, and it won't be
+  /// called again. In the callback it is true.
   [[nodiscard]] bool calling() const noexcept;
 
   /// As destroying it does.

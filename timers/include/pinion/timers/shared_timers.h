@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include <pinion/lib/assert.h>
 #include <pinion/lib/export.h>
 #include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
@@ -22,7 +23,8 @@
 /// Cost:       make() and the end of a handle are a compare-exchange or two on one free list, which
 ///             all threads share. 128 bytes per block, all of it taken and written at creation.
 /// Full:       make() says resource_exhausted. The block of a handle that ended is free again after
-///             the next turn of the lcore that it was linked on.
+///             the next turn of the lcore that it was last served by, or of an heir; a make() that
+///             finds none wakes them, so that a later one does.
 /// Errors:     create() says which option is out of range, or how much memory there isn't.
 
 namespace pinion {
@@ -63,7 +65,11 @@ class PINION_EXPORT SharedTimers {
                                                           SharedTimer::Callback callback,
                                                           void* context) noexcept;
 
-  [[nodiscard]] SharedTimerShard& shard(unsigned index) noexcept { return *shards_[index]; }
+  /// Below shard_count().
+  [[nodiscard]] SharedTimerShard& shard(unsigned index) noexcept {
+    PINION_ASSERT(index < shards_.size());
+    return *shards_[index];
+  }
   [[nodiscard]] unsigned shard_count() const noexcept {
     return static_cast<unsigned>(shards_.size());
   }
