@@ -64,6 +64,16 @@ void Loop::release_group(detail::TaskQueue& queue) noexcept {
   --groups_;
 }
 
+/// What a loop begins another life with is what it began the first one with.
+void Loop::close_groups() noexcept {
+  for (detail::TaskQueue& queue : queues_) {
+    const bool is_open = queue.shares > 0 && !queue.closed;
+    if (is_open && &queue != &queues_.front()) TaskGroup(queue).close();
+  }
+  default_group().set_shares(TaskGroup::kStandardShares);
+  submission_.reset_mode();
+}
+
 /// What was put on a list meanwhile waits for the next turn, in each group.
 void Loop::fill_due(detail::TaskQueue& queue) noexcept {
   if (queue.turn == stats_.turns) return;

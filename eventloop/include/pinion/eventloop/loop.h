@@ -333,6 +333,7 @@ class Loop {
   void charge(detail::TaskQueue& queue, std::uint64_t resumptions) noexcept;
   bool other_group_first(Instant now) const noexcept;
   void release_group(detail::TaskQueue& queue) noexcept;
+  void close_groups() noexcept;
 
   LoopOptions options_;
   TimeSource& time_;

@@ -104,7 +104,7 @@ class SubmissionController {
   static constexpr std::chrono::nanoseconds kDearestCall{2000};
 
   SubmissionController(const SubmissionRules& rules, SubmissionStats& stats) noexcept
-      : rules_(rules), stats_(stats) {
+      : rules_(rules), first_mode_(rules.mode), stats_(stats) {
     stats_.mode = rules.mode;
   }
 
@@ -120,6 +120,9 @@ class SubmissionController {
 
   /// From the end of this turn on.
   PINION_EXPORT void set_mode(SubmissionMode mode) noexcept;
+
+  /// To the one that it was made with.
+  void reset_mode() noexcept { set_mode(first_mode_); }
 
   /// What a call costs by itself, as far as is known.
   [[nodiscard]] PINION_EXPORT Delay call_cost() const noexcept;
@@ -144,6 +147,7 @@ class SubmissionController {
   void learn_call(double count, double took) noexcept;
 
   SubmissionRules rules_;
+  SubmissionMode first_mode_;
   SubmissionStats& stats_;
 
   // What is held.

@@ -21,6 +21,8 @@
 ///
 /// Ownership:  the loop has the groups, kMaxGroups of them; a TaskGroup names one. It may outlive
 ///             the group, but not the loop.
+///             An lcore that is drained alone and added again begins without those of its former
+///             life: when it has drained, they are closed.
 /// Threading:  the loop's thread, as spawn().
 /// Membership: a task is in the group that it was spawned into; spawned without one, in that of the
 ///             task that spawns it, or in the loop's default group. Children (when.h) are in the
