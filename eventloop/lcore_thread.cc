@@ -149,6 +149,7 @@ void Runtime::retire(Thread& thread, Loop& loop) {
   for (int turns = 0; turns < kLastTurns && loop.turn() > 0; ++turns) {
   }
   loop.finish();
+  loop.close_groups();
   loop.idle_controller_ = IdleController(IdlePolicy::park, {});
   thread.enter(Thread::Phase::retired);
 }
