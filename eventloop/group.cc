@@ -18,6 +18,9 @@ constexpr Delay kLookEvery = std::chrono::microseconds{25};
 
 constexpr Delay kMostCharged = std::chrono::milliseconds{100};
 
+/// Beyond that, a double that counts it may no longer see 1 ns of kMostShares shares.
+constexpr double kMostUsed = static_cast<double>(std::uint64_t{1} << 40);
+
 /// Calls `use` with the index of each bit that is set.
 template <class Use>
 void for_each_bit(std::uint32_t bits, Use use) {
@@ -119,9 +122,16 @@ void Loop::charge(detail::TaskQueue& queue, std::uint64_t resumptions) noexcept 
   queue.stats->resumptions += resumptions;
 }
 
+/// What groups have used matters by its differences only.
+void Loop::rebase_groups() noexcept {
+  for (detail::TaskQueue& queue : queues_) queue.used = std::max(queue.used - least_used_, 0.0);
+  least_used_ = 0;
+}
+
 /// The phase of tasks of a loop with groups. It leaves what it has no time for on the lists.
 std::size_t Loop::run_groups() {
   if (ready_count_ == 0) return 0;
+  if (least_used_ > kMostUsed) rebase_groups();
   charged_until_ = std::max(now_, time_.now());
   Instant look_at = saturating_add(charged_until_, kLookEvery);
   somebody_waits_ = false;

@@ -203,6 +203,25 @@ TEST_F(GroupTest, TasksThatYieldForEverRunOncePerTurn) {
   EXPECT_EQ(std::count(work_.order.begin(), work_.order.end(), 'd'), 20);
 }
 
+/// After 2^40 ns of a single share, in resumptions that are charged with as much as one may be.
+TEST_F(GroupTest, ShortResumptionsCountHoweverLongTheLoopHasRun) {
+  make_loop_with({.ready_budget = 4});
+  const TaskGroup old = make_group("old", 1);
+  const TaskHandle computing = spawn(compute(work_, 'o', 100ms), old);
+  while (work_.by['o'] <= 0x1p40) loop->turn();
+  finish(computing);
+  work_.forget();
+  for (const char who : {'a', 'b'}) {
+    const TaskGroup group = make_group("new", TaskGroup::kMostShares);
+    for (int i = 0; i < 4; ++i) spawn(compute(work_, who, 0s), group);
+  }
+  turns(100);
+  const auto count = std::count(work_.order.begin(), work_.order.end(), 'a');
+  EXPECT_GE(count, 196);
+  EXPECT_LE(count, 204);
+  EXPECT_EQ(work_.order.size(), 400U);
+}
+
 TEST_F(GroupTest, AGroupThatWasIdleHasSavedUpNothing) {
   const TaskGroup busy = make_group("busy");
   const TaskGroup idle = make_group("idle");

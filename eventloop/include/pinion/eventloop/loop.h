@@ -329,6 +329,7 @@ class Loop {
   // Groups of tasks (group.cc).
   std::size_t run_groups();
   detail::TaskQueue* pick_group() noexcept;
+  void rebase_groups() noexcept;
   void fill_due(detail::TaskQueue& queue) noexcept;
   void charge(detail::TaskQueue& queue, std::uint64_t resumptions) noexcept;
   bool other_group_first(Instant now) const noexcept;
