@@ -12,7 +12,8 @@ namespace pinion {
 namespace {
 
 /// How far a group may get ahead of one that is ready, in time of its own; and how often it is
-/// looked whether somebody waits, between resumptions. A switch and a turn cost less than 1 us.
+/// looked whether the turn has to go on, between resumptions. A switch and a turn cost less than
+/// 1 us.
 constexpr double kLeadNs = 25'000;
 constexpr Delay kLookEvery = std::chrono::microseconds{25};
 
@@ -134,9 +135,10 @@ std::size_t Loop::run_groups() {
   if (least_used_ > kMostUsed) rebase_groups();
   charged_until_ = std::max(now_, time_.now());
   Instant look_at = saturating_add(charged_until_, kLookEvery);
-  somebody_waits_ = false;
+  other_group_waits_ = false;
+  bool turn_goes_on = false;
   std::size_t done = 0;
-  while (done < options_.ready_budget && !somebody_waits_) {
+  while (done < options_.ready_budget && !other_group_waits_ && !turn_goes_on) {
     detail::TaskQueue* const queue = pick_group();
     if (queue == nullptr) break;
     ran_last_ = queue;
@@ -146,7 +148,7 @@ std::size_t Loop::run_groups() {
     charge(*queue, stats_.resumptions - before);
     if (charged_until_ < look_at) continue;
     look_at = saturating_add(charged_until_, kLookEvery);
-    somebody_waits_ = something_arrived() || charged_until_ >= end_of_slice();
+    turn_goes_on = something_arrived() || charged_until_ >= end_of_slice();
   }
   for_each_bit(active_, [this](std::size_t index) {
     detail::TaskQueue& queue = queues_[index];

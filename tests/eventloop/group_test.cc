@@ -81,6 +81,19 @@ Task<> answer_twice(Gate& gate, Work& work) {
   }
 }
 
+/// A message that is there again whenever it has been handled.
+struct EndlessMessage : Message {
+  explicit EndlessMessage(Loop& where) noexcept : Message(&on_message), loop(where) {
+    loop.post(*this);
+  }
+  static void on_message(Message& message) noexcept {
+    EndlessMessage& self = static_cast<EndlessMessage&>(message);
+    if (!self.over) self.loop.post(self);
+  }
+  Loop& loop;
+  bool over = false;
+};
+
 class GroupTest : public test::ManualLoop {
  protected:
   ~GroupTest() override {
@@ -293,8 +306,31 @@ TEST_F(GroupTest, AtTheNextMaybeYieldAWokenGroupGoesFirst) {
   EXPECT_NE(work_.order.find("x!Q", work_.order.find("x!Q") + 1), std::string::npos) << work_.order;
 }
 
-/// Timers and messages come first at the next call, too.
-TEST_F(GroupTest, AtTheNextMaybeYieldTheLoopSeesToWhatIsDue) {
+/// Also when something else makes the task yield, and the woken one has run in this turn already.
+TEST_F(GroupTest, UnderEndlessArrivalsAWokenGroupGoesFirst) {
+  const TaskGroup batch = make_group("batch", 100);
+  const TaskGroup quick = make_group("quick", 100);
+  Gate gate;
+  const TaskHandle answering = spawn(answer_twice(gate, work_), quick);
+  loop->turn();
+  const auto open_once = [&]() -> Task<> {
+    work_.compute('x', 1us);
+    gate.open();
+    work_.order += '!';
+    co_await maybe_yield();
+  };
+  for (int i = 0; i < 2; ++i) spawn(open_once(), batch);
+  for (int i = 0; i < 3; ++i) spawn(compute_asking(work_, 'b', 1us), batch);
+  EndlessMessage message(*loop);
+  turns(3);
+  EXPECT_TRUE(answering.done());
+  EXPECT_EQ(work_.order.substr(0, 6), "x!Qx!Q");
+  message.over = true;
+  end_tasks();
+}
+
+/// Timers and messages come first soon after the next call, too.
+TEST_F(GroupTest, TheLoopSeesToWhatIsDueWithinALookAndAPiece) {
   const TaskGroup batch = make_group("batch", 100);
   const TaskGroup quick = make_group("quick", 100);
   std::vector<Instant> woken;
@@ -310,9 +346,28 @@ TEST_F(GroupTest, AtTheNextMaybeYieldTheLoopSeesToWhatIsDue) {
   Instant last = time.now();
   while (!ticking.done()) loop->turn();
   for (const Instant at : woken) {
-    EXPECT_LE(at - last, 2ms + 20us);  // The wheel's tick, and one piece before and one after.
+    EXPECT_LE(at - last, 2ms + 25us + 20us);  // The wheel's tick, a look, a piece on either side.
     last = at;
   }
+}
+
+/// Each that asks has to yield then, but others go on for as long as those that never ask.
+TEST_F(GroupTest, UnderEndlessArrivalsATurnRunsTasksForAsLongAsItRunsThoseThatNeverAsk) {
+  const TaskGroup one = make_group("one");
+  const TaskGroup other = make_group("other");
+  for (int i = 0; i < 100; ++i) {
+    spawn(compute_asking(work_, 'a', 200ns), one);
+    spawn(compute_asking(work_, 'b', 200ns), other);
+  }
+  EndlessMessage message(*loop);
+  for (int turn = 0; turn < 10; ++turn) {
+    loop->turn();
+    EXPECT_EQ(work_.order.size(), 125U) << "in turn " << turn;  // 25 us.
+    EXPECT_NEAR(work_.by['a'], work_.by['b'], kLead) << "in turn " << turn;
+    work_.forget();
+  }
+  message.over = true;
+  turns(2);
 }
 
 TEST_F(GroupTest, TasksThatNeverAskHoldUpATurnForASliceAndAPiece) {

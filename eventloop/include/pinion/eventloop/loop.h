@@ -372,7 +372,7 @@ class Loop {
   std::uint32_t known_ = 0;   // and of these, one for each that pick_group() has seen since.
   double least_used_ = 0;     // Of the groups that were ready, when one was last picked.
   Instant charged_until_;
-  bool somebody_waits_ = false;                  // The turn has to go on.
+  bool other_group_waits_ = false;               // That a task yielded to.
   const detail::TaskQueue* ran_last_ = nullptr;  // Of which a task did.
   List<detail::PromiseBase> handed_over_;        // Go on at once, in the place of who awaits them.
   std::size_t ready_count_ = 0;                  // Of all these lists.
