@@ -533,6 +533,36 @@ TEST_F(GroupTest, AnOverlongTurnBelongsToTheGroupOfWhatRanLast) {
       << to_text(snapshot);
 }
 
+/// A log line has no room for more. What is usual fits, with as many groups as there may be.
+TEST_F(GroupTest, AReportIsBoundedAndHasAllGroups) {
+  auto snapshot = std::make_unique<LoopSnapshot>();
+  constexpr std::uint64_t kMany = 1'000'000'000'000;
+  for (GroupStats& group : snapshot->loop.groups) {
+    group = {.name = "a group with a long name that is cut", .shares = 10'000};
+    group.tasks_live = 1'000'000;
+    group.resumptions = group.run_ns = kMany;
+    group.overlong_turns = 1'000'000;
+  }
+  const auto lines = [&](std::string_view title) {
+    const std::string text = "\n" + to_text(*snapshot);
+    EXPECT_LE(text.size(), LoopSnapshot::kMostText + 1);
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find(title, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  for (auto& phase : snapshot->loop.phases) phase.record(123'456);
+  EXPECT_EQ(lines("\ngroup "), Loop::kMaxGroups);
+  EXPECT_EQ(lines("group     a group with a long name: "), Loop::kMaxGroups);
+  EXPECT_EQ(lines("left out"), 0U);
+
+  const std::string name(500, 'n');
+  for (auto& overlong : snapshot->loop.overlong_by_name) {
+    overlong = {.last = {.kind = "task", .name = name.c_str()}, .count = kMany, .worst = 1s};
+  }
+  EXPECT_LT(lines("\noverlong "), 1 + LoopStats::kOverlongNames);
+  EXPECT_EQ(lines("\nleft out "), 1U);
+}
+
 class GroupDeathTest : public GroupTest {
  protected:
   GroupDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
