@@ -12,11 +12,15 @@ namespace pinion {
 namespace {
 
 /// How far a group may get ahead of one that is ready, in time of its own; and how often it is
-/// looked whether somebody waits, between resumptions. A switch and a turn cost less than 1 us.
+/// looked whether the turn has to go on, between resumptions. A switch and a turn cost less than
+/// 1 us.
 constexpr double kLeadNs = 25'000;
 constexpr Delay kLookEvery = std::chrono::microseconds{25};
 
 constexpr Delay kMostCharged = std::chrono::milliseconds{100};
+
+/// Beyond that, a double that counts it may no longer see 1 ns of kMostShares shares.
+constexpr double kMostUsed = static_cast<double>(std::uint64_t{1} << 40);
 
 /// Calls `use` with the index of each bit that is set.
 template <class Use>
@@ -64,6 +68,16 @@ void Loop::release_group(detail::TaskQueue& queue) noexcept {
   --groups_;
 }
 
+/// What a loop begins another life with is what it began the first one with.
+void Loop::close_groups() noexcept {
+  for (detail::TaskQueue& queue : queues_) {
+    const bool is_open = queue.shares > 0 && !queue.closed;
+    if (is_open && &queue != &queues_.front()) TaskGroup(queue).close();
+  }
+  default_group().set_shares(TaskGroup::kStandardShares);
+  submission_.reset_mode();
+}
+
 /// What was put on a list meanwhile waits for the next turn, in each group.
 void Loop::fill_due(detail::TaskQueue& queue) noexcept {
   if (queue.turn == stats_.turns) return;
@@ -109,14 +123,22 @@ void Loop::charge(detail::TaskQueue& queue, std::uint64_t resumptions) noexcept 
   queue.stats->resumptions += resumptions;
 }
 
+/// What groups have used matters by its differences only.
+void Loop::rebase_groups() noexcept {
+  for (detail::TaskQueue& queue : queues_) queue.used = std::max(queue.used - least_used_, 0.0);
+  least_used_ = 0;
+}
+
 /// The phase of tasks of a loop with groups. It leaves what it has no time for on the lists.
 std::size_t Loop::run_groups() {
   if (ready_count_ == 0) return 0;
+  if (least_used_ > kMostUsed) rebase_groups();
   charged_until_ = std::max(now_, time_.now());
   Instant look_at = saturating_add(charged_until_, kLookEvery);
-  somebody_waits_ = false;
+  other_group_waits_ = false;
+  bool turn_goes_on = false;
   std::size_t done = 0;
-  while (done < options_.ready_budget && !somebody_waits_) {
+  while (done < options_.ready_budget && !other_group_waits_ && !turn_goes_on) {
     detail::TaskQueue* const queue = pick_group();
     if (queue == nullptr) break;
     ran_last_ = queue;
@@ -126,7 +148,7 @@ std::size_t Loop::run_groups() {
     charge(*queue, stats_.resumptions - before);
     if (charged_until_ < look_at) continue;
     look_at = saturating_add(charged_until_, kLookEvery);
-    somebody_waits_ = something_arrived() || charged_until_ >= end_of_slice();
+    turn_goes_on = something_arrived() || charged_until_ >= end_of_slice();
   }
   for_each_bit(active_, [this](std::size_t index) {
     detail::TaskQueue& queue = queues_[index];

@@ -13,7 +13,7 @@
 
 /// Asks every lcore how it is, and logs the answers.
 ///
-/// Ownership:  outlives the loops. Its seats, 80 KiB for each lcore, come with the first question.
+/// Ownership:  outlives the loops. Its seats, 66 KiB for each lcore, come with the first question.
 /// Threading:  the runtime's thread. Each lcore writes its own snapshot, when a message asks it to.
 /// Cost:       for an lcore, a copy of its figures and a system call that says so.
 /// Full:       an lcore that hasn't answered yet isn't asked again.
@@ -55,6 +55,7 @@ class Inquiry {
     LoopSnapshot snapshot;  // The lcore's while it is asked.
     ReportText program;
   };
+  static_assert((sizeof(Seat) + 1023) / 1024 == 66);  // As it says above.
 
   static void log_answer(const Seat& seat);
   static void log_silence(const Seat& seat, Clock::duration silent_for);

@@ -152,6 +152,7 @@ void Runtime::retire(Thread& thread, Loop& loop) {
   }
   loop.finish();
   loop.over_ = false;  // It has more lives.
+  loop.close_groups();
   loop.idle_controller_ = IdleController(IdlePolicy::park, {});
   thread.enter(Thread::Phase::retired);
 }

@@ -32,18 +32,31 @@ std::string spread(const BasicHistogram<kBits>& histogram) {
                      duration(histogram.percentile(99)), duration(histogram.max()));
 }
 
+/// Those that fit into LoopSnapshot::kMostText.
 class Lines {
  public:
   template <class... Arguments>
   void add(std::string_view title, fmt::format_string<Arguments...> format,
            Arguments&&... arguments) {
-    fmt::format_to(std::back_inserter(text_), "{}{:<9} ", text_.empty() ? "" : "\n", title);
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+    std::string line = fmt::format("{}{:<9} ", text_.empty() ? "" : "\n", title);
+    fmt::format_to(std::back_inserter(line), format, std::forward<Arguments>(arguments)...);
+    if (text_.size() + line.size() > LoopSnapshot::kMostText - kForTheRest) {
+      ++left_out_;
+    } else {
+      text_ += line;
+    }
   }
-  std::string take() { return std::move(text_); }
+  std::string take() {
+    if (left_out_ > 0)
+      text_ += fmt::format("\n{:<9} {} lines, for their length", "left out", left_out_);
+    return std::move(text_);
+  }
 
  private:
+  static constexpr std::size_t kForTheRest = 64;
+
   std::string text_;
+  std::size_t left_out_ = 0;
 };
 
 void add_turns(Lines& lines, const LoopStats& loop) {
@@ -73,8 +86,8 @@ void add_groups(Lines& lines, const LoopStats& loop) {
   if (std::count_if(loop.groups.begin(), loop.groups.end(), used) < 2) return;
   for (const GroupStats& group : loop.groups) {
     if (!used(group)) continue;
-    lines.add("group", "{}: {} shares, {} live, {} resumptions, ran {}, {} overlong", group.name,
-              group.shares, group.tasks_live, group.resumptions, duration(group.run_ns),
+    lines.add("group", "{:.24}: {} shares, {} live, {} resumptions, ran {}, {} overlong",
+              group.name, group.shares, group.tasks_live, group.resumptions, duration(group.run_ns),
               group.overlong_turns);
   }
 }

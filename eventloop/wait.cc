@@ -80,17 +80,18 @@ Instant Loop::end_of_slice() const noexcept {
 }
 
 /// Whatever arrives is seen within kLookEvery, and a timer within its due time: what lies between
-/// two looks is one comparison.
+/// two looks is one comparison. Of groups, the others may go on (run_groups()), unless it is for
+/// one of them that the task yields.
 bool Loop::must_yield() noexcept {
   constexpr Delay kLookEvery = std::chrono::microseconds{5};
   PINION_ASSERT(detail::running_task != nullptr);
   if (cancelled()) return true;
-  somebody_waits_ = something_arrived();
-  if (somebody_waits_) return true;
+  const bool arrived = something_arrived();
+  if (arrived && groups_ == 1) return true;
   const Instant now = std::max(now_, time_.now());
   const Instant end = end_of_slice();
-  somebody_waits_ = now >= end || (groups_ > 1 && other_group_first(now));
-  if (somebody_waits_) return true;
+  other_group_waits_ = groups_ > 1 && other_group_first(now);
+  if (arrived || other_group_waits_ || now >= end) return true;
   detail::go_on_until = time_.counter_after(std::min(kLookEvery, saturating_sub(end, now)));
   return false;
 }

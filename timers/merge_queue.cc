@@ -8,8 +8,8 @@
 namespace pinion::detail {
 
 /// A shard that closes meanwhile looks at the inboxes when it has, and one that opens does, too. So
-/// it is enough to wake one that hasn't closed. Even when what was put there can wait: urgent timers
-/// may stand behind it, left by a drain that could not see past its unfinished push.
+/// it is enough to wake one that hasn't closed. Even when what was put there can wait: urgent
+/// timers may stand behind it, left by a drain that could not see past its unfinished push.
 void MergeQueue::announce() noexcept {
   announced_.store(true, std::memory_order_seq_cst);
   for (const auto& shard : timers_.shards_) {

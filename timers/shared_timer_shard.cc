@@ -62,8 +62,8 @@ void SharedTimerShard::drain() noexcept {
   while (waking_.load(std::memory_order_seq_cst) > 0) nanosleep(&kMoment, nullptr);
 }
 
-/// Unlinks the timer and puts it into the inbox that is the merge queue's now. Whoever has queued it
-/// and is about to push it, for a cancel perhaps, wakes an heir: what is scheduled is urgent.
+/// Unlinks the timer and puts it into the inbox that is the merge queue's now. Whoever has queued
+/// it and is about to push it, for a cancel perhaps, wakes an heir: what is scheduled is urgent.
 void SharedTimerShard::leave(Block& block) noexcept {
   const bool linked = unlink(block);
   block.armed_for.store(Word::kNeverDue, std::memory_order_seq_cst);

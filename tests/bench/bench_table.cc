@@ -17,8 +17,9 @@
 /// Timers by id: what one call takes, at the median and in the tail.
 ///
 /// `n` timers are live, due within 60 s. In every round each subject takes its turn, forwards and
-/// backwards alternately: it is built anew, then single inserts and single cancels of entries
-/// anywhere in memory are timed, each on its own. A row's samples are its rounds' percentiles.
+/// backwards alternately: it is built anew, then single inserts and single cancels for objects
+/// anywhere in memory are timed, each on its own (table_latency.h). A row's samples are its rounds'
+/// percentiles.
 ///
 /// - churn: an insert and a cancel in turn, so that n stays what it is.
 /// - bursts: n / 4 inserts, then as many cancels. From 1,000,000 timers on the caches are emptied

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include <pinion/lib/assert.h>
 #include <pinion/lib/random.h>
 
 #include "peers/subject.h"
@@ -42,7 +43,9 @@ struct LatencyFigures {
   Percentiles cancel;
 };
 
-/// How inserts and cancels follow one another; the entries lie anywhere in memory in both.
+/// How inserts and cancels follow one another. The caller's objects lie anywhere in memory. So do
+/// the slots of a structure that keeps its own (a slab, a heap) in bursts; an insert of churn gets
+/// the slot that the cancel before it has just touched.
 enum class CallOrder {
   churn,   ///< One insert, one cancel of a random live timer: their number stays what it is.
   bursts,  ///< A quarter as many inserts as are live, then as many cancels.
@@ -67,6 +70,7 @@ class LatencyRun {
         run_burst(std::min(work_.spare, operations - inserts_.size()));
       }
     }
+    check_live();
     return {.insert = percentiles(std::move(inserts_), clock),
             .cancel = percentiles(std::move(cancels_), clock)};
   }
@@ -94,6 +98,14 @@ class LatencyRun {
     if (work_.live >= kColdFrom) evict_caches();
     for (std::size_t i = 0; i < count; ++i) {
       stamp(cancels_, spare[i], [&] { subject_->cancel(spare[i]); });
+    }
+  }
+
+  /// Calls that refuse take little time.
+  void check_live() const {
+    if constexpr (requires { subject_->live(); }) {
+      const bool every_call_worked = subject_->live() == work_.live;
+      PINION_ASSERT(every_call_worked);
     }
   }
 

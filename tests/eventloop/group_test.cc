@@ -81,6 +81,19 @@ Task<> answer_twice(Gate& gate, Work& work) {
   }
 }
 
+/// A message that is there again whenever it has been handled.
+struct EndlessMessage : Message {
+  explicit EndlessMessage(Loop& where) noexcept : Message(&on_message), loop(where) {
+    loop.post(*this);
+  }
+  static void on_message(Message& message) noexcept {
+    EndlessMessage& self = static_cast<EndlessMessage&>(message);
+    if (!self.over) self.loop.post(self);
+  }
+  Loop& loop;
+  bool over = false;
+};
+
 class GroupTest : public test::ManualLoop {
  protected:
   ~GroupTest() override {
@@ -203,6 +216,25 @@ TEST_F(GroupTest, TasksThatYieldForEverRunOncePerTurn) {
   EXPECT_EQ(std::count(work_.order.begin(), work_.order.end(), 'd'), 20);
 }
 
+/// After 2^40 ns of a single share, in resumptions that are charged with as much as one may be.
+TEST_F(GroupTest, ShortResumptionsCountHoweverLongTheLoopHasRun) {
+  make_loop_with({.ready_budget = 4});
+  const TaskGroup old = make_group("old", 1);
+  const TaskHandle computing = spawn(compute(work_, 'o', 100ms), old);
+  while (work_.by['o'] <= 0x1p40) loop->turn();
+  finish(computing);
+  work_.forget();
+  for (const char who : {'a', 'b'}) {
+    const TaskGroup group = make_group("new", TaskGroup::kMostShares);
+    for (int i = 0; i < 4; ++i) spawn(compute(work_, who, 0s), group);
+  }
+  turns(100);
+  const auto count = std::count(work_.order.begin(), work_.order.end(), 'a');
+  EXPECT_GE(count, 196);
+  EXPECT_LE(count, 204);
+  EXPECT_EQ(work_.order.size(), 400U);
+}
+
 TEST_F(GroupTest, AGroupThatWasIdleHasSavedUpNothing) {
   const TaskGroup busy = make_group("busy");
   const TaskGroup idle = make_group("idle");
@@ -274,8 +306,31 @@ TEST_F(GroupTest, AtTheNextMaybeYieldAWokenGroupGoesFirst) {
   EXPECT_NE(work_.order.find("x!Q", work_.order.find("x!Q") + 1), std::string::npos) << work_.order;
 }
 
-/// Timers and messages come first at the next call, too.
-TEST_F(GroupTest, AtTheNextMaybeYieldTheLoopSeesToWhatIsDue) {
+/// Also when something else makes the task yield, and the woken one has run in this turn already.
+TEST_F(GroupTest, UnderEndlessArrivalsAWokenGroupGoesFirst) {
+  const TaskGroup batch = make_group("batch", 100);
+  const TaskGroup quick = make_group("quick", 100);
+  Gate gate;
+  const TaskHandle answering = spawn(answer_twice(gate, work_), quick);
+  loop->turn();
+  const auto open_once = [&]() -> Task<> {
+    work_.compute('x', 1us);
+    gate.open();
+    work_.order += '!';
+    co_await maybe_yield();
+  };
+  for (int i = 0; i < 2; ++i) spawn(open_once(), batch);
+  for (int i = 0; i < 3; ++i) spawn(compute_asking(work_, 'b', 1us), batch);
+  EndlessMessage message(*loop);
+  turns(3);
+  EXPECT_TRUE(answering.done());
+  EXPECT_EQ(work_.order.substr(0, 6), "x!Qx!Q");
+  message.over = true;
+  end_tasks();
+}
+
+/// Timers and messages come first soon after the next call, too.
+TEST_F(GroupTest, TheLoopSeesToWhatIsDueWithinALookAndAPiece) {
   const TaskGroup batch = make_group("batch", 100);
   const TaskGroup quick = make_group("quick", 100);
   std::vector<Instant> woken;
@@ -291,9 +346,28 @@ TEST_F(GroupTest, AtTheNextMaybeYieldTheLoopSeesToWhatIsDue) {
   Instant last = time.now();
   while (!ticking.done()) loop->turn();
   for (const Instant at : woken) {
-    EXPECT_LE(at - last, 2ms + 20us);  // The wheel's tick, and one piece before and one after.
+    EXPECT_LE(at - last, 2ms + 25us + 20us);  // The wheel's tick, a look, a piece on either side.
     last = at;
   }
+}
+
+/// Each that asks has to yield then, but others go on for as long as those that never ask.
+TEST_F(GroupTest, UnderEndlessArrivalsATurnRunsTasksForAsLongAsItRunsThoseThatNeverAsk) {
+  const TaskGroup one = make_group("one");
+  const TaskGroup other = make_group("other");
+  for (int i = 0; i < 100; ++i) {
+    spawn(compute_asking(work_, 'a', 200ns), one);
+    spawn(compute_asking(work_, 'b', 200ns), other);
+  }
+  EndlessMessage message(*loop);
+  for (int turn = 0; turn < 10; ++turn) {
+    loop->turn();
+    EXPECT_EQ(work_.order.size(), 125U) << "in turn " << turn;  // 25 us.
+    EXPECT_NEAR(work_.by['a'], work_.by['b'], kLead) << "in turn " << turn;
+    work_.forget();
+  }
+  message.over = true;
+  turns(2);
 }
 
 TEST_F(GroupTest, TasksThatNeverAskHoldUpATurnForASliceAndAPiece) {
@@ -457,6 +531,36 @@ TEST_F(GroupTest, AnOverlongTurnBelongsToTheGroupOfWhatRanLast) {
                 "group     slow: 100 shares, 0 live, 1 resumptions, ran 5ms, 1 overlong"),
             std::string::npos)
       << to_text(snapshot);
+}
+
+/// A log line has no room for more. What is usual fits, with as many groups as there may be.
+TEST_F(GroupTest, AReportIsBoundedAndHasAllGroups) {
+  auto snapshot = std::make_unique<LoopSnapshot>();
+  constexpr std::uint64_t kMany = 1'000'000'000'000;
+  for (GroupStats& group : snapshot->loop.groups) {
+    group = {.name = "a group with a long name that is cut", .shares = 10'000};
+    group.tasks_live = 1'000'000;
+    group.resumptions = group.run_ns = kMany;
+    group.overlong_turns = 1'000'000;
+  }
+  const auto lines = [&](std::string_view title) {
+    const std::string text = "\n" + to_text(*snapshot);
+    EXPECT_LE(text.size(), LoopSnapshot::kMostText + 1);
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find(title, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  for (auto& phase : snapshot->loop.phases) phase.record(123'456);
+  EXPECT_EQ(lines("\ngroup "), Loop::kMaxGroups);
+  EXPECT_EQ(lines("group     a group with a long name: "), Loop::kMaxGroups);
+  EXPECT_EQ(lines("left out"), 0U);
+
+  const std::string name(500, 'n');
+  for (auto& overlong : snapshot->loop.overlong_by_name) {
+    overlong = {.last = {.kind = "task", .name = name.c_str()}, .count = kMany, .worst = 1s};
+  }
+  EXPECT_LT(lines("\noverlong "), 1 + LoopStats::kOverlongNames);
+  EXPECT_EQ(lines("\nleft out "), 1U);
 }
 
 class GroupDeathTest : public GroupTest {

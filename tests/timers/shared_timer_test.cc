@@ -547,8 +547,8 @@ TEST_F(SharedTimerTest, AMakeThatFindsNoBlockWakesWhoeverHasSomeToGiveBack) {
   EXPECT_TRUE(timers->make(0, [](void*) {}, nullptr));
 }
 
-/// What a cancel leaves in the inbox of a shard that has closed wakes an heir: a drain may have left
-/// more behind it.
+/// What a cancel leaves in the inbox of a shard that has closed wakes an heir: a drain may have
+/// left more behind it.
 TEST_F(SharedTimerTest, WhateverIsPutIntoTheInboxOfAClosedShardWakesAnother) {
   SharedTimer timer = make();
   timer.schedule(now + 1h);

@@ -40,6 +40,8 @@ class MultimapTimers {
 
   void cancel(std::uint32_t index) { queue_.erase(entries_[index].place); }
 
+  std::size_t live() const { return queue_.size(); }
+
   void touch(std::uint32_t index) { touch_object(entries_[index]); }
   void advance(Tick target) {
     while (!queue_.empty() && queue_.begin()->first <= target) {

@@ -34,6 +34,8 @@ class TableTimers {
   }
   void cancel(std::uint32_t index) { table_.cancel(entries_[index].id); }
 
+  std::size_t live() const { return table_.live(); }
+
   void touch(std::uint32_t index) { touch_object(entries_[index]); }
   void advance(Tick target) {
     const Instant now = instant(target);

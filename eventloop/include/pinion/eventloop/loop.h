@@ -330,10 +330,12 @@ class Loop {
   // Groups of tasks (group.cc).
   std::size_t run_groups();
   detail::TaskQueue* pick_group() noexcept;
+  void rebase_groups() noexcept;
   void fill_due(detail::TaskQueue& queue) noexcept;
   void charge(detail::TaskQueue& queue, std::uint64_t resumptions) noexcept;
   bool other_group_first(Instant now) const noexcept;
   void release_group(detail::TaskQueue& queue) noexcept;
+  void close_groups() noexcept;
 
   LoopOptions options_;
   TimeSource& time_;
@@ -371,7 +373,7 @@ class Loop {
   std::uint32_t known_ = 0;   // and of these, one for each that pick_group() has seen since.
   double least_used_ = 0;     // Of the groups that were ready, when one was last picked.
   Instant charged_until_;
-  bool somebody_waits_ = false;                  // The turn has to go on.
+  bool other_group_waits_ = false;               // That a task yielded to.
   const detail::TaskQueue* ran_last_ = nullptr;  // Of which a task did.
   List<detail::PromiseBase> handed_over_;        // Go on at once, in the place of who awaits them.
   std::size_t ready_count_ = 0;                  // Of all these lists.

@@ -100,8 +100,9 @@ class MetronomeTime final : public TimeSource {
   }
   void note_wake() noexcept override { slot_.wake(); }
 
-  /// How far now() is behind CLOCK_MONOTONIC at most, by the widest gap between beats of late, while
-  /// the metronome has a CPU. Without one now() may stand for 256 readings before it looks itself.
+  /// How far now() is behind CLOCK_MONOTONIC at most, by the widest gap between beats of late,
+  /// while the metronome has a CPU. Without one now() may stand for 256 readings before it looks
+  /// itself.
   [[nodiscard]] PINION_EXPORT Delay error_bound() const noexcept;
 
   /// How often the kernel's clock was read.

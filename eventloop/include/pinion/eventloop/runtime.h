@@ -165,9 +165,8 @@ class Runtime {
   /// thread may.
   PINION_EXPORT void add_lcore(unsigned cpu, Added done = {});
 
-  /// Drains one lcore alone. `done` is told when what it kept is gone, or that its loop has ended by
-  /// itself at that moment. The last one's drain ends
-  /// run().
+  /// Drains one lcore alone. `done` is told when what it kept is gone, or that its loop has ended
+  /// by itself at that moment. The last one's drain ends run().
   PINION_EXPORT void drain_lcore(unsigned index, Drained done = {});
 
   /// The lcores that run() begins with.

@@ -16,7 +16,7 @@
 
 /// What a loop counts, as a copy that another thread may read and show.
 ///
-/// Ownership:  plain values, 73 KiB: not for a small stack or a coroutine frame.
+/// Ownership:  plain values, 63 KiB: not for a small stack or a coroutine frame.
 /// Threading:  taken on the loop's thread; to_text() on any.
 /// Cost:       taking one copies it, some microseconds, and allocates nothing. to_text() allocates
 ///             and looks for medians: off the lcores.
@@ -46,6 +46,9 @@ class ReportText {
 };
 
 struct LoopSnapshot {
+  /// Of to_text(): with what stands before it, one line of the log (log.h).
+  static constexpr std::size_t kMostText = 3800;
+
   LoopStats loop;
   RingStats ring;
   WheelStats wheel;
@@ -55,9 +58,10 @@ struct LoopSnapshot {
   /// On the loop's thread.
   PINION_EXPORT void take(Loop& of) noexcept;
 };
+static_assert((sizeof(LoopSnapshot) + 1023) / 1024 == 63);  // As it says above.
 
-/// All of it in lines for an operator, since the loop was made; at most 3.5 KiB, and
-/// 100 bytes for each group of tasks.
+/// All of it in lines for an operator, since the loop was made; at most LoopSnapshot::kMostText
+/// bytes. Lines that don't fit are left out and counted; of a group's name it has 24 bytes.
 [[nodiscard]] PINION_EXPORT std::string to_text(const LoopSnapshot& snapshot);
 
 /// "task connection (0x1a2b of pinion-echo)": the offset is what addr2line takes.

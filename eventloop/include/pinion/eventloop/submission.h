@@ -13,16 +13,17 @@
 /// When a loop hands over to the kernel what its turns have queued.
 ///
 /// Ownership:  plain values; the statistics belong to the loop. Threading: one loop.
-/// Cost:       five instructions for a turn that has nothing to hold, twenty for one that may;
-///             no reading of the clock beyond those that turns take anyway.
+/// Cost:       some comparisons at the end of a turn; no reading of the clock beyond those that
+///             turns take anyway.
 /// Errors:     options and variables out of range are refused, with what to write instead.
 ///
 /// `low-latency` hands over at the end of each turn. `throughput` holds over turns what they queue
 /// until it is a batch, or the oldest of it has waited for the longest wait, or for 64 turns.
 /// Nothing is held in any mode once the next turn has nothing to do, as far as is known: no
-/// operation waits for company that may not come. Nor is anything held beside a cancellation, or an
-/// operation whose end a close or a write waits for; and a doorbell takes along what is held. Any
-/// call that enters the kernel does, such as one that fetches completions.
+/// operation waits for company that may not come. Nor is anything held beside a cancellation, or
+/// while a write or the end of a connection stands behind a chunk that was accepted before it;
+/// other writes may be held. A doorbell takes along what is held. So does any call that enters the
+/// kernel, such as one that fetches completions.
 ///
 /// `adaptive` holds where a turn's work takes less time than two calls, so that calls would take a
 /// third of the loop's time or more; and then for 32 times what a call takes at most. What a call
@@ -31,7 +32,9 @@
 /// line of least squares, weight 1/16). What a turn works is the length of one at whose end
 /// something was held (a moving average, weight 1/16). While nothing is, it tries that at the end
 /// of one turn in 256, unless the timed ones, which read the clock in between, say that turns are
-/// longer than any call. Why and how it was measured: docs/decisions/submission-policy.md.
+/// longer than any call. By a clock that moves in steps, such as the metronome, it is `low-latency`
+/// in effect: a turn seems to take no time, which says nothing, or a step, which is longer than two
+/// calls. Why and how it was measured: docs/decisions/submission-policy.md.
 
 namespace pinion {
 
@@ -104,7 +107,7 @@ class SubmissionController {
   static constexpr std::chrono::nanoseconds kDearestCall{2000};
 
   SubmissionController(const SubmissionRules& rules, SubmissionStats& stats) noexcept
-      : rules_(rules), stats_(stats) {
+      : rules_(rules), first_mode_(rules.mode), stats_(stats) {
     stats_.mode = rules.mode;
   }
 
@@ -120,6 +123,9 @@ class SubmissionController {
 
   /// From the end of this turn on.
   PINION_EXPORT void set_mode(SubmissionMode mode) noexcept;
+
+  /// To the one that it was made with.
+  void reset_mode() noexcept { set_mode(first_mode_); }
 
   /// What a call costs by itself, as far as is known.
   [[nodiscard]] PINION_EXPORT Delay call_cost() const noexcept;
@@ -144,6 +150,7 @@ class SubmissionController {
   void learn_call(double count, double took) noexcept;
 
   SubmissionRules rules_;
+  SubmissionMode first_mode_;
   SubmissionStats& stats_;
 
   // What is held.

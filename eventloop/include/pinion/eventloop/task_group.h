@@ -21,6 +21,8 @@
 ///
 /// Ownership:  the loop has the groups, kMaxGroups of them; a TaskGroup names one. It may outlive
 ///             the group, but not the loop.
+///             An lcore that is drained alone and added again begins without those of its former
+///             life: when it has drained, they are closed.
 /// Threading:  the loop's thread, as spawn().
 /// Membership: a task is in the group that it was spawned into; spawned without one, in that of the
 ///             task that spawns it, or in the loop's default group. Children (when.h) are in the
@@ -28,10 +30,12 @@
 /// Cost:       none while the loop has its default group only. With more, a reading of the clock
 ///             per resumption, and a look at the groups that have something to run.
 /// Credit:     a group that had nothing to run begins again where the others are: it has saved up
-///             nothing, and is behind nobody. What one resumption is charged with ends at 100 ms,
-///             so that a process that was stopped is not held against whoever ran then.
+///             nothing. What it used beyond its share before, it still owes. What one resumption is
+///             charged with ends at 100 ms, so that a process that was stopped is not held against
+///             whoever ran then.
 /// Bounds:     a group may get ahead of another that is ready by 25 us, and by what one of its
-///             tasks does without asking maybe_yield().
+///             tasks does without asking maybe_yield(). By a clock that moves in steps, such as
+///             the metronome, it is one of those instead of the 25 us.
 /// Full:       make_group() answers `resource_exhausted` when the loop has kMaxGroups.
 /// Errors:     using a group after close(), or one of another loop, is refused by an assertion.
 

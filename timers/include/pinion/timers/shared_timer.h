@@ -86,8 +86,8 @@ class PINION_EXPORT SharedTimer {
   Scheduled schedule(Instant deadline) noexcept;
 
   /// True: the schedule that was pending has ended, and won't call the callback. False: nothing was
-  /// pending. In both cases the callback may still be running, or about to be called, for a schedule
-  /// that has fired before: see calling().
+  /// pending. In both cases the callback may still be running, or about to be called, for a
+  /// schedule that has fired before: see calling().
   bool cancel() noexcept;
 
   /// How it stands, or stood a moment ago.
