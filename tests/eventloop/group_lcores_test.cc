@@ -78,12 +78,14 @@ class Lcores {
   }
   bool drain(unsigned index) {
     std::optional<bool> told;
-    runtime_->drain_lcore(index, [&](Result<Ending> ending) { tell(told, ending.has_value()); });
+    runtime_->drain_lcore(index,
+                          [&](const Result<Ending>& ending) { tell(told, ending.has_value()); });
     return wait(told);
   }
   bool add() {
     std::optional<bool> told;
-    runtime_->add_lcore(cpu_, [&](Result<unsigned> added) { tell(told, added.has_value()); });
+    runtime_->add_lcore(cpu_,
+                        [&](const Result<unsigned>& added) { tell(told, added.has_value()); });
     return wait(told);
   }
 
