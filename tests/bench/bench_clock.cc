@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <memory>
@@ -16,6 +15,7 @@
 #include <pinion/timers/time_source.h>
 
 #include "support/cycle_clock.h"
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -220,25 +220,13 @@ int run_bench(const Options& options) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof(allowed), &allowed);
-  const int cpu = pin_to_cpu(options.cpu);
-  if (cpu < 0) {
-    fmt::print(stderr,
-               "error: cannot run on cpu {}\nfix: --cpu with one that this process may "
-               "use\n",
-               options.cpu);
-    return 2;
-  }
+  const int cpu = bind_to_cpu(options);
+  if (cpu < 0) return 2;
   ClockBench bench(options, allowed, cpu);
   bench.run();
   fmt::print("{}", bench.report().table());
   const std::vector<TargetOutcome> outcomes = check_targets(bench.report());
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !bench.report().write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return options.check && any_missed(outcomes) ? 1 : 0;
+  return finish(options, bench.report(), outcomes);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +8,7 @@
 
 #include "echo_load.h"
 #include "echo_subjects.h"
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -143,12 +143,7 @@ int run_bench(const Options& options) {
         "fix: ulimit -Hn {}, as root, before the bench\n",
         connections, wanted, limit, wanted + kReserve);
   }
-  if (!options.json_path.empty() && !bench.report().write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return whole ? 0 : 1;
+  return finish(options, bench.report(), whole);
 }
 
 Choices choices() {

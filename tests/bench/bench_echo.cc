@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +12,7 @@
 #include "echo_load.h"
 #include "echo_subjects.h"
 #include "echo_targets.h"
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -227,13 +227,7 @@ int run_bench(const Options& options) {
       return outcome.state == TargetOutcome::State::not_measured;
     });
   }
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !report.write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return !whole || (options.check && any_missed(outcomes)) ? 1 : 0;
+  return finish(options, report, outcomes, whole);
 }
 
 Choices choices() {

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -10,6 +9,7 @@
 #include "echo_load.h"
 #include "mixed_server.h"
 #include "mixed_targets.h"
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -114,13 +114,7 @@ int run_bench(const Options& options) {
   const bool whole = bench.run();
   fmt::print("{}", bench.report().table());
   const std::vector<TargetOutcome> outcomes = check_mixed_targets(bench.report());
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !bench.report().write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return !whole || (options.check && any_missed(outcomes)) ? 1 : 0;
+  return finish(options, bench.report(), outcomes, whole);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -12,6 +11,7 @@
 #include "submission_cases.h"
 #include "submission_targets.h"
 #include "submission_turns.h"
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -179,13 +179,7 @@ int run_bench(const Options& options) {
       return outcome.state == TargetOutcome::State::not_measured;
     });
   }
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !report.write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return !whole || (options.check && any_missed(outcomes)) ? 1 : 0;
+  return finish(options, report, outcomes, whole);
 }
 
 Choices choices() {

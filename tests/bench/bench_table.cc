@@ -2,12 +2,12 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -102,13 +102,8 @@ class TableBench {
 };
 
 int run_bench(const Options& options) {
-  const int cpu = pin_to_cpu(options.cpu);
-  if (cpu < 0) {
-    fmt::print(stderr,
-               "error: can't run on cpu {}\nfix: --cpu with one that `taskset -p $$` shows\n",
-               options.cpu);
-    return 2;
-  }
+  const int cpu = bind_to_cpu(options);
+  if (cpu < 0) return 2;
   // Freed memory is kept: the peers that allocate are not to pay the kernel in some rounds only.
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   const std::vector<std::string> left_out = prepare_table_subjects(cpu);
@@ -117,13 +112,7 @@ int run_bench(const Options& options) {
   fmt::print("{}", report.table());
   for (const std::string& line : left_out) fmt::print("\nleft out: {}\n", line);
   const std::vector<TargetOutcome> outcomes = check_table_targets(report);
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !report.write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return options.check && any_missed(outcomes) ? 1 : 0;
+  return finish(options, report, outcomes);
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 #include <fmt/core.h>
 
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "support/cycle_clock.h"
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -121,18 +121,13 @@ class TaskBench {
 };
 
 int run_bench(const Options& options) {
-  const int cpu = pin_to_cpu(options.cpu);
+  const int cpu = bind_to_cpu(options);
+  if (cpu < 0) return 2;
   TaskBench bench(options, cpu);
   const bool whole = bench.run();
   fmt::print("{}", bench.report().table());
   const std::vector<TargetOutcome> outcomes = check_task_targets(bench.report());
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !bench.report().write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return !whole || (options.check && any_missed(outcomes)) ? 1 : 0;
+  return finish(options, bench.report(), outcomes, whole);
 }
 
 std::vector<std::string> subject_names() {

@@ -2,13 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 
 #include <pinion/lib/random.h>
 
+#include "support/finish.h"
 #include "support/machine.h"
 #include "support/options.h"
 #include "support/report.h"
@@ -178,13 +178,7 @@ int run_bench(const Options& options) {
   bench.run();
   fmt::print("{}", bench.report().table());
   const std::vector<TargetOutcome> outcomes = check_wake_targets(bench.report());
-  fmt::print("{}", to_string(outcomes));
-  if (!options.json_path.empty() && !bench.report().write_json(options.json_path)) {
-    fmt::print(stderr, "error: {}: {}\nfix: --json with a path that can be written\n",
-               options.json_path, std::strerror(errno));
-    return 1;
-  }
-  return options.check && any_missed(outcomes) ? 1 : 0;
+  return finish(options, bench.report(), outcomes);
 }
 
 std::vector<std::string> subject_names() {
