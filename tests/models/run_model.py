@@ -100,6 +100,10 @@ def errors_in(report):
     return count and int(count.group(1)), first.group(1) if first else ""
 
 
+def states_in(report):
+    return re.search(r"(\d+) states, stored", report).group(1)
+
+
 def unreached_in(report):
     """The steps that were never taken, but for ends of processes that have none, and formulas. Of
     one that is inlined in several places, all of them: pan tells first where each step stands."""
@@ -126,6 +130,7 @@ def make_cases(model):
         for report in reports_of(size):
             self.assertEqual(errors_in(report), (0, ""), report)
             self.assertIsNone(CUT_SHORT.search(report), report)
+            print(f"{size}: {states_in(report)} states")
 
     def find(self, fault):
         for size in model.sizes + model.large:
