@@ -73,7 +73,7 @@ void Runtime::run_thread(Thread& thread) {
   std::unique_ptr<TimeSource> time;
   std::unique_ptr<Loop> loop;
   const Result<> made = make_loop(thread, time, loop);
-  bool serves = first_set_up(thread, loop.get(), made);
+  const bool serves = first_set_up(thread, loop.get(), made);
   if (thread.late && !made) {
     loop.reset();
     thread.enter(Thread::Phase::failed);
@@ -81,19 +81,22 @@ void Runtime::run_thread(Thread& thread) {
   }
   // One that was added and isn't set up may be known to others already: it retires at once.
   if (!serves && thread.late) loop->end_calls();  // As at the end of a run.
-  bool comes_back = serves || thread.late;
-  while (comes_back) {
-    comes_back = serves ? serve(thread, *loop) : true;
-    if (!comes_back) break;
-    retire(thread, *loop);
-    while (thread.order.load(std::memory_order_acquire) == Thread::Order::none) {
-      loop->stopping_ = false;  // That was for a run.
-      loop->run_until([&] { return thread.order.load() != Thread::Order::none; }, kNoTimeout);
-    }
-    if (thread.order.exchange(Thread::Order::none) == Thread::Order::end) break;
-    serves = serve_again(thread, *loop);
-  }
+  if (serves || thread.late) live(thread, *loop, serves);
   end(thread, loop.get());
+}
+
+/// Life after life, until the loop ends with all others.
+void Runtime::live(Thread& thread, Loop& loop, bool serves) {
+  for (;;) {
+    if (serves && !serve(thread, loop)) return;
+    retire(thread, loop);
+    while (thread.order.load(std::memory_order_acquire) == Thread::Order::none) {
+      loop.stopping_ = false;  // That was for a run.
+      loop.run_until([&] { return thread.order.load() != Thread::Order::none; }, kNoTimeout);
+    }
+    if (thread.order.exchange(Thread::Order::none) == Thread::Order::end) return;
+    serves = serve_again(thread, loop);
+  }
 }
 
 Result<> Runtime::make_loop(Thread& thread, std::unique_ptr<TimeSource>& time,

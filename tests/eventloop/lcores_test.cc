@@ -1,16 +1,13 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,6 +15,7 @@
 
 #include <pinion/eventloop/runtime.h>
 #include <pinion/lib/random.h>
+#include <pinion/test/running_lcores.h>
 #include <pinion/test/seed.h>
 
 /// Lcores that come and go while others serve.
@@ -27,101 +25,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-unsigned any_cpu() {
-  return first_cpus(1)->front();
-}
+using test::Answer;
+using test::any_cpu;
 
-/// `lcores` of them on one CPU, which any number may share.
 RuntimeOptions on_one_cpu(std::size_t lcores) {
-  RuntimeOptions options;
-  options.cpus.assign(lcores, any_cpu());
-  options.allow_shared_cpus = true;
-  options.handle_signals = false;
-  options.loop.idle = IdlePolicy::park;
+  RuntimeOptions options = test::lcores_on_one_cpu(lcores);
   options.loop.drain_timeout = 10s;
   return options;
 }
-
-/// What a request said in the end. Any thread may wait for it.
-template <class T>
-class Answer {
- public:
-  std::function<void(Result<T>)> taker() {
-    return [this](Result<T> result) {
-      const std::scoped_lock lock(mutex_);
-      EXPECT_FALSE(result_) << "told twice";
-      result_ = std::move(result);
-      changed_.notify_all();
-    };
-  }
-  Result<T> wait() {
-    std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, 60s, [&] { return result_.has_value(); })) {
-      ADD_FAILURE() << "no answer";
-      return fail(ErrorCode::timed_out, "no answer");
-    }
-    return *std::exchange(result_, {});
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::optional<Result<T>> result_;
-};
-
-Result<unsigned> add(Runtime& runtime, unsigned cpu) {
-  Answer<unsigned> answer;
-  runtime.add_lcore(cpu, answer.taker());
-  return answer.wait();
-}
-
-Result<Ending> drain(Runtime& runtime, unsigned index) {
-  Answer<Ending> answer;
-  runtime.drain_lcore(index, answer.taker());
-  return answer.wait();
-}
-
-/// A runtime that runs on a thread of its own until it is stopped, which this does in the end.
-class Running {
- public:
-  explicit Running(RuntimeOptions options, Runtime::Setup setup)
-      : runtime_(std::move(*Runtime::create(std::move(options)))) {
-    std::atomic<std::size_t> ready{0};
-    const std::size_t count = runtime_->lcore_count();
-    thread_ = std::thread([this, setup = std::move(setup), &ready] {
-      const auto counted = [&](Lcore& lcore) -> Result<> {
-        Result<> result = setup(lcore);
-        if (lcore.index() < runtime_->lcore_count() && !begun_) ++ready;
-        return result;
-      };
-      report_ = runtime_->run(counted);
-    });
-    while (ready < count) std::this_thread::sleep_for(100us);
-    begun_ = true;
-  }
-  ~Running() { stop(); }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
-  Runtime& operator*() { return *runtime_; }
-  Runtime* operator->() { return runtime_.get(); }
-
-  RunReport stop() {
-    runtime_->request_stop();
-    return join();
-  }
-  RunReport join() {
-    if (thread_.joinable()) thread_.join();
-    EXPECT_TRUE(report_);
-    return report_.value_or(RunReport{});
-  }
-
- private:
-  std::unique_ptr<Runtime> runtime_;
-  std::atomic<bool> begun_{false};
-  Result<RunReport> report_ = fail(ErrorCode::cancelled, "not over");
-  std::thread thread_;
-};
 
 /// Asks a loop something and waits for its answer.
 struct Question : Message {
@@ -176,8 +87,8 @@ struct World {
 
 TEST(Lcores, OneIsAddedWhileOthersServeAndSetUpAsTheyWere) {
   World world;
-  Running runtime(on_one_cpu(1), world.setup());
-  const Result<unsigned> added = add(*runtime, any_cpu());
+  test::RunningLcores runtime(on_one_cpu(1), world.setup());
+  const Result<unsigned> added = runtime.add();
   ASSERT_TRUE(added) << to_string(added.error());
   EXPECT_EQ(*added, 1U);
   EXPECT_EQ(world.cpus[1], static_cast<int>(any_cpu()));
@@ -190,8 +101,8 @@ TEST(Lcores, OneIsAddedWhileOthersServeAndSetUpAsTheyWere) {
 
 TEST(Lcores, OneDrainsAloneAndWhatItKeptIsGoneWhenThatIsTold) {
   World world;
-  Running runtime(on_one_cpu(2), world.setup());
-  const Result<Ending> ending = drain(*runtime, 1);
+  test::RunningLcores runtime(on_one_cpu(2), world.setup());
+  const Result<Ending> ending = runtime.drain(1);
   ASSERT_TRUE(ending) << to_string(ending.error());
   EXPECT_EQ(*ending, Ending::drained);
   EXPECT_EQ(world.alive[0], 1);
@@ -205,10 +116,10 @@ TEST(Lcores, ALoopThatIsLeftStillHandlesMessagesOnItsThread) {
     World world;
     RuntimeOptions options = on_one_cpu(2);
     options.loop.idle = policy;
-    Running runtime(options, world.setup());
+    test::RunningLcores runtime(options, world.setup());
     Question before;
     before.ask(*world.loops[1]);
-    ASSERT_TRUE(drain(*runtime, 1));
+    ASSERT_TRUE(runtime.drain(1));
     Question after;
     for (int i = 0; i < 100; ++i) after.ask(*world.loops[1]);
     EXPECT_TRUE(pthread_equal(before.thread, after.thread));
@@ -240,8 +151,8 @@ TEST(Lcores, ALoopThatIsLeftSleepsWhateverItsPolicyAndComesBackWithIt) {
   RuntimeOptions options = on_one_cpu(2);
   options.loop.idle = IdlePolicy::adaptive;
   options.loop.spin_max = 1s;
-  Running runtime(options, world.setup());
-  ASSERT_TRUE(drain(*runtime, 1));
+  test::RunningLcores runtime(options, world.setup());
+  ASSERT_TRUE(runtime.drain(1));
   TurnsQuestion question(*world.loops[1]);
   const std::uint64_t before = question.ask();
   std::this_thread::sleep_for(50ms);  // In which a loop that spins makes thousands of turns.
@@ -250,12 +161,12 @@ TEST(Lcores, ALoopThatIsLeftSleepsWhateverItsPolicyAndComesBackWithIt) {
 
 TEST(Lcores, OneThatIsAddedOnACpuWhoseLcoreWasDrainedGoesOnInItsPlace) {
   World world;
-  Running runtime(on_one_cpu(2), world.setup());
+  test::RunningLcores runtime(on_one_cpu(2), world.setup());
   Loop* const loop = world.loops[1];
   for (int life = 2; life < 20; ++life) {
-    ASSERT_TRUE(drain(*runtime, 1));
+    ASSERT_TRUE(runtime.drain(1));
     EXPECT_EQ(world.alive[1], 0);
-    const Result<unsigned> added = add(*runtime, any_cpu());
+    const Result<unsigned> added = runtime.add();
     ASSERT_TRUE(added) << to_string(added.error());
     EXPECT_EQ(*added, 1U);
     EXPECT_EQ(world.loops[1], loop);
@@ -266,26 +177,79 @@ TEST(Lcores, OneThatIsAddedOnACpuWhoseLcoreWasDrainedGoesOnInItsPlace) {
 
 TEST(Lcores, ASetUpThatFailsIsToldAndTheOthersGoOn) {
   World world;
-  Running runtime(on_one_cpu(1), world.setup());
+  test::RunningLcores runtime(on_one_cpu(1), world.setup());
   for (int i = 0; i < 3; ++i) {
     world.refuses = true;
-    const Result<unsigned> refused = add(*runtime, any_cpu());
+    const Result<unsigned> refused = runtime.add();
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().what, "port 7007 is in use");
     EXPECT_EQ(world.alive[1], 0);
-    EXPECT_FALSE(drain(*runtime, 1));  // It doesn't serve.
+    EXPECT_FALSE(runtime.drain(1));  // It doesn't serve.
     world.refuses = false;
-    ASSERT_TRUE(add(*runtime, any_cpu()));
-    ASSERT_TRUE(drain(*runtime, 1));
+    ASSERT_TRUE(runtime.add());
+    ASSERT_TRUE(runtime.drain(1));
   }
   EXPECT_EQ(runtime.stop().ending, Ending::stopped);
 }
 
+TEST(Lcores, OneOfTheFirstThatComesBackToASetUpThatFailsMayComeBackAgain) {
+  World world;
+  test::RunningLcores runtime(on_one_cpu(2), world.setup());
+  ASSERT_TRUE(runtime.drain(1));
+  world.refuses = true;
+  EXPECT_FALSE(runtime.add());
+  world.refuses = false;
+  EXPECT_EQ(runtime.add().value_or(0), 1U);
+  Question question;
+  question.ask(*world.loops[1]);
+}
+
+/// Leaves the process no descriptor while it lives.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoDescriptors(const NoDescriptors&) = delete;
+  NoDescriptors& operator=(const NoDescriptors&) = delete;
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Lcores, OneThatGetsNoLoopIsToldAndLeavesNothing) {
+  World world;
+  test::RunningLcores runtime(on_one_cpu(1), world.setup());
+  {
+    const NoDescriptors scarce;
+    EXPECT_FALSE(runtime.add());
+  }
+  EXPECT_EQ(world.set_ups, 1);
+  EXPECT_EQ(runtime.add().value_or(0), 1U);
+  EXPECT_EQ(runtime.stop().ending, Ending::stopped);
+}
+
+TEST(Lcores, OneThatGetsNoLoopWhileTheLastOneEndsHoldsUpNobody) {
+  for (int i = 0; i < 200; ++i) {
+    World world;
+    Answer<unsigned> added;
+    test::RunningLcores runtime(on_one_cpu(1), world.setup());
+    const NoDescriptors scarce;
+    runtime->add_lcore(any_cpu(), added.taker());
+    runtime->request_stop();
+    runtime.join();
+    EXPECT_FALSE(added.wait());
+  }
+}
+
 TEST(Lcores, AnAdditionThatFailedDoesNotChangeHowTheRunEnded) {
   World world;
-  Running runtime(on_one_cpu(1), world.setup());
+  test::RunningLcores runtime(on_one_cpu(1), world.setup());
   world.refuses = true;
-  EXPECT_FALSE(add(*runtime, any_cpu()));
+  EXPECT_FALSE(runtime.add());
   runtime->request_drain();
   EXPECT_EQ(runtime.join().ending, Ending::drained);
 }
@@ -294,14 +258,14 @@ TEST(Lcores, WhatCannotBeDoneIsRefusedWithTheReason) {
   World world;
   RuntimeOptions options = on_one_cpu(1);
   options.allow_shared_cpus = false;
-  Running runtime(options, world.setup());
-  const Result<unsigned> taken = add(*runtime, any_cpu());
+  test::RunningLcores runtime(options, world.setup());
+  const Result<unsigned> taken = runtime.add();
   ASSERT_FALSE(taken);
   EXPECT_EQ(taken.error().what, "two lcores on CPU " + std::to_string(any_cpu()));
-  const Result<unsigned> unknown = add(*runtime, 1023);
+  const Result<unsigned> unknown = runtime.add(1023);
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().what, "this process may not use CPU 1023");
-  const Result<Ending> nobody = drain(*runtime, 7);
+  const Result<Ending> nobody = runtime.drain(7);
   ASSERT_FALSE(nobody);
   EXPECT_EQ(nobody.error().what, "no lcore 7 serves");
   EXPECT_EQ(nobody.error().code, ErrorCode::not_found);
@@ -309,9 +273,9 @@ TEST(Lcores, WhatCannotBeDoneIsRefusedWithTheReason) {
 
 TEST(Lcores, TheDrainOfTheLastOneEndsTheRunAndWhatIsAskedLaterIsRefused) {
   World world;
-  Running runtime(on_one_cpu(2), world.setup());
-  ASSERT_TRUE(drain(*runtime, 0));
-  const Result<Ending> last = drain(*runtime, 1);
+  test::RunningLcores runtime(on_one_cpu(2), world.setup());
+  ASSERT_TRUE(runtime.drain(0));
+  const Result<Ending> last = runtime.drain(1);
   ASSERT_TRUE(last);
   EXPECT_EQ(*last, Ending::drained);
   const RunReport report = runtime.join();
@@ -326,7 +290,7 @@ TEST(Lcores, RequestsThatTheEndOvertakesAreToldSo) {
     Answer<unsigned> added;
     Answer<Ending> drained;
     {
-      Running runtime(options, world.setup());
+      test::RunningLcores runtime(options, world.setup());
       runtime->request_stop();
       runtime->add_lcore(any_cpu(), added.taker());
       runtime->drain_lcore(0, drained.taker());
@@ -339,8 +303,8 @@ TEST(Lcores, RequestsThatTheEndOvertakesAreToldSo) {
 
 TEST(Lcores, AnAddedOneDrainsWithAllOthers) {
   World world;
-  Running runtime(on_one_cpu(1), world.setup());
-  ASSERT_TRUE(add(*runtime, any_cpu()));
+  test::RunningLcores runtime(on_one_cpu(1), world.setup());
+  ASSERT_TRUE(runtime.add());
   runtime->request_drain();
   EXPECT_EQ(runtime.join().ending, Ending::drained);
   EXPECT_EQ(world.alive[1], 0);
@@ -358,7 +322,7 @@ TEST(Lcores, WhatDoesNotFinishIsEndedAtTheTimeoutInEachLifeAnew) {
   RuntimeOptions options = on_one_cpu(2);
   options.loop.drain_timeout = 20ms;
   std::atomic<int> expired{0};
-  Running runtime(options, [&](Lcore& lcore) -> Result<> {
+  test::RunningLcores runtime(options, [&](Lcore& lcore) -> Result<> {
     struct Kept {
       Kept(Lcore& its, std::atomic<int>& out) : lcore(its), count(out) {
         lcore.loop().add_drainable(lasting);
@@ -376,11 +340,11 @@ TEST(Lcores, WhatDoesNotFinishIsEndedAtTheTimeoutInEachLifeAnew) {
     return {};
   });
   for (int life = 1; life <= 3; ++life) {
-    const Result<Ending> ending = drain(*runtime, 1);
+    const Result<Ending> ending = runtime.drain(1);
     ASSERT_TRUE(ending);
     EXPECT_EQ(*ending, Ending::drain_expired);
     EXPECT_EQ(expired, life);
-    ASSERT_TRUE(add(*runtime, any_cpu()));
+    ASSERT_TRUE(runtime.add());
   }
   runtime->request_drain();
   runtime.join();
@@ -389,7 +353,7 @@ TEST(Lcores, WhatDoesNotFinishIsEndedAtTheTimeoutInEachLifeAnew) {
 TEST(Lcores, AReportNamesTheOnesThatWereAdded) {
   std::atomic<int> reports{0};
   std::array<std::atomic<Loop*>, 2> loops{};
-  Running runtime(on_one_cpu(1), [&](Lcore& lcore) -> Result<> {
+  test::RunningLcores runtime(on_one_cpu(1), [&](Lcore& lcore) -> Result<> {
     loops.at(lcore.index()) = &lcore.loop();
     lcore.add_report([&](ReportText&) { ++reports; });
     return {};
@@ -407,11 +371,11 @@ TEST(Lcores, AReportNamesTheOnesThatWereAdded) {
     EXPECT_EQ(reports, before + count);
   };
   expect_reports(1);
-  ASSERT_TRUE(add(*runtime, any_cpu()));
+  ASSERT_TRUE(runtime.add());
   expect_reports(2);
-  ASSERT_TRUE(drain(*runtime, 1));
+  ASSERT_TRUE(runtime.drain(1));
   expect_reports(1);
-  ASSERT_TRUE(add(*runtime, any_cpu()));
+  ASSERT_TRUE(runtime.add());
   expect_reports(2);
 }
 
@@ -446,7 +410,7 @@ TEST(Lcores, ComeAndGoAtRandomWhileMessagesWanderAndNoneIsLost) {
   RuntimeOptions options = on_one_cpu(4);
   const auto two = first_cpus(2);
   if (two) options.cpus = {(*two)[0], (*two)[1], (*two)[0], (*two)[1]};
-  Running runtime(options, world.setup());
+  test::RunningLcores runtime(options, world.setup());
   std::vector<std::unique_ptr<Wanderer>> wanderers;
   for (std::uint64_t i = 0; i < 8; ++i) {
     wanderers.push_back(std::make_unique<Wanderer>(world, seed + i));
@@ -456,10 +420,10 @@ TEST(Lcores, ComeAndGoAtRandomWhileMessagesWanderAndNoneIsLost) {
   for (std::uint64_t step = test::scaled(300); step > 0; --step) {
     const auto index = static_cast<unsigned>(1 + random.below(3));  // 0 always serves.
     if (serves.at(index)) {
-      ASSERT_TRUE(drain(*runtime, index)) << "seed " << seed;
+      ASSERT_TRUE(runtime.drain(index)) << "seed " << seed;
       serves.at(index) = false;
     } else {
-      const Result<unsigned> added = add(*runtime, options.cpus.at(index));
+      const Result<unsigned> added = runtime.add(options.cpus.at(index));
       ASSERT_TRUE(added) << "seed " << seed << ": " << to_string(added.error());
       EXPECT_FALSE(serves.at(*added)) << "seed " << seed;
       serves.at(*added) = true;

@@ -1,15 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -17,6 +13,7 @@
 #include <pinion/eventloop/runtime.h>
 #include <pinion/eventloop/shared_timer_poller.h>
 #include <pinion/lib/random.h>
+#include <pinion/test/running_lcores.h>
 #include <pinion/test/seed.h>
 #include <pinion/timers/shared_timers.h>
 #include <pinion/timers/time_source.h>
@@ -36,77 +33,14 @@ std::unique_ptr<SharedTimers> make_timers(std::size_t capacity) {
   return std::move(*timers);
 }
 
-/// Lcores on one CPU that serve a shard each. The runtime runs on a thread of its own.
-class Lcores {
- public:
-  explicit Lcores(SharedTimers& timers) : timers_(timers) {
-    RuntimeOptions options;
-    options.cpus.assign(kLcores, cpu_);
-    options.allow_shared_cpus = true;
-    options.handle_signals = false;
-    options.loop.idle = IdlePolicy::park;
-    auto created = Runtime::create(std::move(options));
-    if (!created) std::abort();
-    runtime_ = std::move(*created);
-    thread_ = std::thread([this] {
-      const auto report = runtime_->run([this](Lcore& lcore) -> Result<> {
-        loops_.at(lcore.index()) = &lcore.loop();
-        lcore.keep(std::make_unique<SharedTimerPoller>(lcore.loop(), timers_.shard(lcore.index())));
-        return {};
-      });
-      EXPECT_TRUE(report);
-    });
-    // What comes before run() is answered by it: then all are set up.
-    EXPECT_FALSE(drain(kLcores));
-  }
-  ~Lcores() {
-    runtime_->request_stop();
-    thread_.join();
-  }
-  Lcores(const Lcores&) = delete;
-  Lcores& operator=(const Lcores&) = delete;
-
-  Loop& loop(unsigned index) { return *loops_.at(index).load(); }
-
-  bool drain(unsigned index) {
-    std::optional<bool> told;
-    runtime_->drain_lcore(index, [&](Result<Ending> ending) { tell(told, ending.has_value()); });
-    return wait(told);
-  }
-  /// Which one serves again.
-  std::optional<unsigned> add() {
-    std::optional<bool> told;
-    std::optional<unsigned> index;
-    runtime_->add_lcore(cpu_, [&](Result<unsigned> added) {
-      if (added) index = *added;
-      tell(told, added.has_value());
-    });
-    wait(told);
-    return index;
-  }
-
- private:
-  void tell(std::optional<bool>& told, bool good) {
-    const std::scoped_lock lock(mutex_);
-    told = good;
-    changed_.notify_all();
-  }
-  bool wait(const std::optional<bool>& told) {
-    std::unique_lock lock(mutex_);
-    const bool answered = changed_.wait_for(lock, 60s, [&] { return told.has_value(); });
-    EXPECT_TRUE(answered);
-    if (!answered) std::abort();  // The answer would go to a frame that is gone.
-    return *told;
-  }
-
-  SharedTimers& timers_;
-  const unsigned cpu_ = first_cpus(1)->front();
-  std::array<std::atomic<Loop*>, kLcores> loops_{};
-  std::unique_ptr<Runtime> runtime_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::thread thread_;
-};
+/// Each lcore serves a shard. The first lcore's loop goes to `first`.
+Runtime::Setup serve(SharedTimers& timers, Loop** first = nullptr) {
+  return [&timers, first](Lcore& lcore) -> Result<> {
+    lcore.keep(std::make_unique<SharedTimerPoller>(lcore.loop(), timers.shard(lcore.index())));
+    if (lcore.index() == 0 && first != nullptr) *first = &lcore.loop();
+    return {};
+  };
+}
 
 /// Notes how often it fired, and that it was never before its deadline.
 struct Timer {
@@ -157,7 +91,7 @@ bool all_fire(const std::vector<std::unique_ptr<Timer>>& many, std::uint64_t cou
 TEST(SharedTimerLcores, TimersOfADrainedLcoreFireOnAnotherOnceAndNotEarly) {
   const auto timers = make_timers(300);
   const auto many = make_many(*timers, 300);
-  Lcores lcores(*timers);
+  RunningLcores lcores(lcores_on_one_cpu(kLcores), serve(*timers));
   const Instant deadline = MonotonicTime::read() + 100ms;
   for (const auto& timer : many) timer->schedule(deadline);
   ASSERT_TRUE(lcores.drain(1));
@@ -171,11 +105,11 @@ TEST(SharedTimerLcores, TimersOfADrainedLcoreFireOnAnotherOnceAndNotEarly) {
 TEST(SharedTimerLcores, TimersOfALcoreThatIsGoneAreServedByTheOthersAndByItWhenItIsBack) {
   const auto timers = make_timers(300);
   const auto many = make_many(*timers, 300);
-  Lcores lcores(*timers);
+  RunningLcores lcores(lcores_on_one_cpu(kLcores), serve(*timers));
   ASSERT_TRUE(lcores.drain(1));
   for (const auto& timer : many) timer->schedule(MonotonicTime::read() + 1ms);
   EXPECT_TRUE(all_fire(many, 300));
-  ASSERT_EQ(lcores.add(), 1U);
+  ASSERT_EQ(lcores.add().value_or(0), 1U);
   for (const auto& timer : many) timer->schedule(MonotonicTime::read() + 1ms);
   EXPECT_TRUE(all_fire(many, 600));
 }
@@ -183,8 +117,9 @@ TEST(SharedTimerLcores, TimersOfALcoreThatIsGoneAreServedByTheOthersAndByItWhenI
 TEST(SharedTimerLcores, TimersOfALcoreWhoseLoopHasEndedByItselfFireOnAnother) {
   const auto timers = make_timers(300);
   const auto many = make_many(*timers, 300);
-  Lcores lcores(*timers);
-  lcores.loop(0).stop();  // The first: whoever looks for a shard that runs must pass it by.
+  Loop* first = nullptr;
+  RunningLcores lcores(lcores_on_one_cpu(kLcores), serve(*timers, &first));
+  first->stop();  // The first: whoever looks for a shard that runs must pass it by.
   while (timers->shard(0).running()) std::this_thread::sleep_for(1ms);
   ASSERT_TRUE(lcores.drain(1));
   for (const auto& timer : many) timer->schedule(MonotonicTime::read() + 1ms);
@@ -199,7 +134,7 @@ TEST(SharedTimerLcores, EveryScheduleEndsOnceHoweverLcoresComeAndGo) {
   const auto many = make_many(*timers, kTimers);
   std::uint64_t drains = 0;
   {
-    Lcores lcores(*timers);
+    RunningLcores lcores(lcores_on_one_cpu(kLcores), serve(*timers));
     std::atomic<bool> over{false};
     std::vector<std::thread> threads;
     for (std::uint64_t thread = 0; thread < 2; ++thread) {
@@ -224,7 +159,7 @@ TEST(SharedTimerLcores, EveryScheduleEndsOnceHoweverLcoresComeAndGo) {
         gone.push_back(index);
         ++drains;
       } else {
-        const std::optional<unsigned> back = lcores.add();
+        const Result<unsigned> back = lcores.add();
         ASSERT_TRUE(back) << "seed " << seed;
         std::erase(gone, *back);
       }

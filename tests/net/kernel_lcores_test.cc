@@ -1,21 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include <pinion/eventloop/runtime.h>
 #include <pinion/net/kernel_transport.h>
+#include <pinion/test/running_lcores.h>
 
-#include "kernel_world.h"
 #include "plain_socket.h"
 
 /// Lcores that come and go under a server: what becomes of listeners and connections.
@@ -47,80 +43,39 @@ Task<> accept_all(Loop& loop, Listener listener, unsigned index, bool stays) {
 class Server {
  public:
   Server(std::size_t lcores, Delay drain_timeout, bool connections_stay = false)
-      : connections_stay_(connections_stay) {
-    RuntimeOptions options;
-    options.cpus.assign(lcores, first_cpus(1)->front());
-    options.allow_shared_cpus = true;
-    options.handle_signals = false;
-    options.loop.idle = IdlePolicy::park;
-    options.loop.drain_timeout = drain_timeout;
-    runtime_ = test::or_abort(Runtime::create(options));
-    thread_ = std::thread([this] {
-      const auto report = runtime_->run([this](Lcore& lcore) { return set_up(lcore); });
-      EXPECT_TRUE(report);
-    });
-    wait([&] { return set_ups_ == lcores; });
-  }
-  ~Server() {
-    runtime_->request_stop();
-    thread_.join();
-  }
+      : connections_stay_(connections_stay), lcores_(options(lcores, drain_timeout), set_up()) {}
 
   [[nodiscard]] std::uint16_t port() const { return endpoint_.port; }
 
-  std::optional<Ending> drain(unsigned index) {
-    bool told = false;
-    std::optional<Ending> ending;
-    runtime_->drain_lcore(index, [&](Result<Ending> result) {
-      const std::scoped_lock lock(mutex_);
-      if (result) ending = *result;
-      told = true;
-      changed_.notify_all();
-    });
-    wait([&] { return told; });
-    return ending;
-  }
-
-  bool add() {
-    std::optional<bool> added;
-    runtime_->add_lcore(first_cpus(1)->front(), [&](Result<unsigned> result) {
-      const std::scoped_lock lock(mutex_);
-      added = result.has_value();
-      changed_.notify_all();
-    });
-    wait([&] { return added.has_value(); });
-    return *added;
-  }
+  Result<Ending> drain(unsigned index) { return lcores_.drain(index); }
+  Result<unsigned> add() { return lcores_.add(); }
 
  private:
-  Result<> set_up(Lcore& lcore) {
-    const std::scoped_lock lock(mutex_);
-    auto transport = KernelTransport::create(lcore.loop(), {});
-    if (!transport) return tl::unexpected(transport.error());
-    auto listener = (*transport)->listen(endpoint_, {.share = true});
-    if (!listener) return tl::unexpected(listener.error());
-    endpoint_ = listener->local();
-    lcore.keep(std::move(*transport));
-    lcore.loop().spawn(
-        accept_all(lcore.loop(), std::move(*listener), lcore.index(), connections_stay_));
-    ++set_ups_;
-    changed_.notify_all();
-    return {};
+  static RuntimeOptions options(std::size_t lcores, Delay drain_timeout) {
+    RuntimeOptions options = test::lcores_on_one_cpu(lcores);
+    options.loop.drain_timeout = drain_timeout;
+    return options;
   }
 
-  template <class Predicate>
-  void wait(Predicate done) {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, 60s, done));
+  Runtime::Setup set_up() {
+    return [this](Lcore& lcore) -> Result<> {
+      const std::scoped_lock lock(mutex_);
+      auto transport = KernelTransport::create(lcore.loop(), {});
+      if (!transport) return tl::unexpected(transport.error());
+      auto listener = (*transport)->listen(endpoint_, {.share = true});
+      if (!listener) return tl::unexpected(listener.error());
+      endpoint_ = listener->local();
+      lcore.keep(std::move(*transport));
+      lcore.loop().spawn(
+          accept_all(lcore.loop(), std::move(*listener), lcore.index(), connections_stay_));
+      return {};
+    };
   }
 
   const bool connections_stay_;
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::size_t set_ups_ = 0;
   Endpoint endpoint_{IpAddress::v4({127, 0, 0, 1}), 0};
-  std::unique_ptr<Runtime> runtime_;
-  std::thread thread_;
+  test::RunningLcores lcores_;
 };
 
 /// A connection to that lcore; the kernel chooses by the client's port.
@@ -139,7 +94,7 @@ TEST(KernelLcores, ADrainedOneClosesItsListenerAndItsConnectionsInOrder) {
   PlainSocket here = connect_to_lcore(server, 0);
   ASSERT_TRUE(there.send("to the end"));
   EXPECT_EQ(there.receive(10), "to the end");
-  EXPECT_EQ(server.drain(1), Ending::drained);
+  EXPECT_EQ(server.drain(1).value_or(Ending::stopped), Ending::drained);
   EXPECT_EQ(there.ending(), "eof");
   for (int i = 0; i < 50; ++i) {
     EXPECT_EQ(PlainSocket::connect_to(server.port()).receive(1), "0");
@@ -152,7 +107,7 @@ TEST(KernelLcores, WhatDoesNotFinishIsResetAndTheOthersConnectionsAreNot) {
   Server server(2, 50ms, true);
   PlainSocket there = connect_to_lcore(server, 1);
   PlainSocket here = connect_to_lcore(server, 0);
-  EXPECT_EQ(server.drain(1), Ending::drain_expired);
+  EXPECT_EQ(server.drain(1).value_or(Ending::stopped), Ending::drain_expired);
   EXPECT_EQ(there.ending(), "reset");
   ASSERT_TRUE(here.send("still here"));
   EXPECT_EQ(here.receive(10), "still here");

@@ -190,6 +190,7 @@ class Runtime {
   static Result<> make_loop(Thread& thread, std::unique_ptr<TimeSource>& time,
                             std::unique_ptr<Loop>& loop);
   static bool first_set_up(Thread& thread, Loop* loop, const Result<>& made);
+  static void live(Thread& thread, Loop& loop, bool serves);
   static bool serve(Thread& thread, Loop& loop);
   static bool serve_again(Thread& thread, Loop& loop);
   static void retire(Thread& thread, Loop& loop);
