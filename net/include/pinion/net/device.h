@@ -1,0 +1,67 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <pinion/lib/export.h>
+#include <pinion/lib/time.h>
+#include <pinion/net/packet.h>
+
+/// Where packets come from and go to: a DPDK port, one end of an in-process link, or a decorator
+/// around another device (faults, capture).
+///
+/// Ownership:  the caller owns the device. A packet that rx_burst() gives belongs to the caller; one
+///             that tx_burst() takes belongs to the device, which releases it once it is sent.
+/// Threading:  one lcore per device (per queue of a port).
+/// Cost:       one virtual call per burst.
+/// Errors:     what the device can't take or spoils is counted by reason; nothing fails.
+
+namespace pinion {
+
+using MacAddress = std::array<std::uint8_t, 6>;
+
+struct DeviceInfo {
+  MacAddress mac{};
+  std::size_t mtu = 1500;           ///< Bytes behind the Ethernet header.
+  std::size_t max_tx_segments = 1;  ///< The longest chain that tx_burst() takes.
+};
+
+struct DeviceStats {
+  std::uint64_t rx_packets = 0;
+  std::uint64_t rx_bytes = 0;
+  std::uint64_t rx_dropped = 0;  ///< Lost since nobody took them in time.
+  std::uint64_t tx_packets = 0;
+  std::uint64_t tx_bytes = 0;
+  std::uint64_t tx_dropped = 0;  ///< Taken by tx_burst() and lost: too long, too many segments.
+};
+
+class Device {
+ public:
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  virtual ~Device() = default;
+
+  [[nodiscard]] virtual const DeviceInfo& info() const noexcept = 0;
+
+  /// Fills the front of `into` with what has arrived by `now`; returns how many.
+  [[nodiscard]] virtual std::size_t rx_burst(Instant now, std::span<Packet*> into) noexcept = 0;
+
+  /// Takes the first packets of `packets` and returns how many; what it leaves stays the caller's
+  /// and may be offered again.
+  [[nodiscard]] virtual std::size_t tx_burst(Instant now,
+                                             std::span<Packet* const> packets) noexcept = 0;
+
+  /// On virtual time: when rx_burst() may next have something, or something held back must be
+  /// passed on, if nothing is sent meanwhile. kNever for a device of real time.
+  [[nodiscard]] virtual Instant next_event() const noexcept { return kNever; }
+
+  /// A descriptor that is readable when packets wait; -1 when nothing announces them.
+  [[nodiscard]] virtual int wait_descriptor() const noexcept { return -1; }
+
+  [[nodiscard]] virtual DeviceStats stats() const noexcept = 0;
+};
+
+}  // namespace pinion
