@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include <pinion/lib/time.h>
+#include <pinion/net/address.h>
+#include <pinion/net/packet.h>
+
+/// What the IP layer and the transports above it (TCP, UDP) say to each other.
+///
+/// Ownership:  a PacketPtr passes the packet on; the other arguments are the caller's.
+/// Threading:  one lcore.
+/// Cost:       one virtual call per packet and direction.
+/// Errors:     what can't be sent or isn't wanted is counted by reason and dropped.
+
+namespace pinion {
+
+/// IANA's protocol numbers, where a transport is meant.
+enum class IpProtocol : std::uint8_t { icmp = 1, tcp = 6, udp = 17, icmp_v6 = 58 };
+
+/// A datagram that has arrived, whole and for one of our addresses.
+struct IpArrival {
+  IpAddress source;
+  IpAddress destination;
+  std::uint8_t traffic_class = 0;  ///< DSCP and ECN.
+  std::uint8_t hop_limit = 0;      ///< As it arrived.
+  bool broadcast = false;          ///< To a broadcast or multicast address.
+};
+
+/// How a datagram is to leave.
+struct IpDeparture {
+  IpAddress source;
+  IpAddress destination;
+  IpProtocol protocol = IpProtocol::tcp;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 64;
+  bool may_fragment = false;  ///< IPv4: DF is clear. IPv6: a fragment header may be added.
+};
+
+/// What an ICMP message said of a datagram that we sent.
+enum class IpTrouble : std::uint8_t {
+  net_unreachable,
+  host_unreachable,
+  protocol_unreachable,
+  port_unreachable,
+  prohibited,
+  packet_too_big,  ///< IPv4: fragmentation needed.
+  time_exceeded,
+  parameter_problem,
+};
+
+struct IpComplaint {
+  IpTrouble trouble = IpTrouble::host_unreachable;
+  std::size_t mtu = 0;  ///< Of packet_too_big: what the router says, 0 from an old one.
+  IpAddress source;     ///< Of our datagram: ours.
+  IpAddress destination;
+  /// The first bytes of our datagram's transport header, 8 or more.
+  std::span<const std::byte> quoted;
+};
+
+/// The IP layer, as a transport sees it.
+class IpLayer {
+ public:
+  /// Sends a datagram. `packet` begins with the transport's header, checksum included, and is not
+  /// shared; what it lacks is put in front. Never fails: what can't go is counted and dropped.
+  virtual void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept = 0;
+
+  /// The most bytes that a datagram to `destination`, IP header included, may have.
+  [[nodiscard]] virtual std::size_t path_mtu(const IpAddress& destination) const noexcept = 0;
+
+  /// The path to `destination` takes at most `mtu` bytes: from a packet_too_big that the transport
+  /// has found credible (RFC 5927), or from its own probing.
+  virtual void learn_path_mtu(const IpAddress& destination, std::size_t mtu,
+                              Instant now) noexcept = 0;
+
+  /// Our address from which to talk to `destination`; none without a route.
+  [[nodiscard]] virtual std::optional<IpAddress> source_for(
+      const IpAddress& destination) const noexcept = 0;
+
+  /// Whether `address` is ours.
+  [[nodiscard]] virtual bool is_local(const IpAddress& address) const noexcept = 0;
+
+  /// The neighbour on the way to `destination` answers: what we sent has been acknowledged (RFC
+  /// 4861, 7.3.1).
+  virtual void confirm_reachable(const IpAddress& destination, Instant now) noexcept = 0;
+
+ protected:
+  ~IpLayer() = default;
+};
+
+/// A transport, as the IP layer sees it.
+class IpTransport {
+ public:
+  /// A datagram has arrived; `packet` begins with the transport's header and its chain ends with
+  /// the datagram.
+  virtual void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept = 0;
+
+  /// An ICMP message complains of a datagram with one of our source addresses. It may be forged.
+  virtual void complain(const IpComplaint& complaint, Instant now) noexcept = 0;
+
+  /// The burst of packets is over: what was put off until now is due (RFC 9293, MUST-58/59).
+  virtual void end_of_burst(Instant now) noexcept = 0;
+
+ protected:
+  ~IpTransport() = default;
+};
+
+}  // namespace pinion
