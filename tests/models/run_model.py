@@ -11,6 +11,8 @@ why the code makes that true, and in lines of its own
     campaign: SENDERS=3 POSTS=1     a size that takes a minute and gigabytes: searched when
                                     PINION_TEST_SCALE is 10 or more, and for faults
     fault: NO_SECOND_LOOK  text     a fault that `#ifdef FAULT_NO_SECOND_LOOK` plants
+    fault: NO_SECOND_LOOK in 2      the same, to be found in the second of the sizes, the campaigns'
+                                    last; without "in" they are searched one after the other
 
 A TAP test for each: in every size the whole state space is searched, without an error; every fault
 is found in one of the sizes; every step is taken in one of them, in one of the places where it is
@@ -55,7 +57,9 @@ class Model:
         self.sizes = re.findall(r"^ \* verify: *(.*)$", header, re.MULTILINE)
         self.large = re.findall(r"^ \* campaign: *(.*)$", header, re.MULTILINE)
         self.formulas = re.findall(r"^ltl (\w+)", self.text, re.MULTILINE)
-        self.faults = re.findall(r"^ \* fault: *(\w+)", header, re.MULTILINE)
+        found = re.findall(r"^ \* fault: *(\w+)(?: in (\d+))?", header, re.MULTILINE)
+        sizes = self.sizes + self.large
+        self.faults = {name: [sizes[int(at) - 1]] if at else sizes for name, at in found}
 
     def included(self):
         """The files that the model consists of."""
@@ -133,7 +137,7 @@ def make_cases(model):
             print(f"{size}: {states_in(report)} states")
 
     def find(self, fault):
-        for size in model.sizes + model.large:
+        for size in model.faults[fault]:
             for report in model.search(size, fault):
                 count, first = errors_in(report)
                 self.assertIsNone(CUT_SHORT.search(first), report)

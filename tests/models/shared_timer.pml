@@ -23,19 +23,19 @@
  * verify: THREADS=2 OPERATIONS=1 SECOND=1 DRAINS=0 NOISE=1 RELEASE=0 BACK=1
  * verify: THREADS=1 OPERATIONS=1 SECOND=0 DRAINS=1 NOISE=0 RELEASE=0 BACK=1
  * campaign: THREADS=1 OPERATIONS=1 SECOND=0 DRAINS=1 NOISE=1 RELEASE=0 BACK=0
- * fault: WORD_BEFORE_ARMED_FOR      the shard looks at the word, then says that nothing is armed
- * fault: ARMED_FOR_BEFORE_WORD      a thread looks what is armed before it changes the word
- * fault: TAKEN_AFTER_WORD           the shard looks at the word, then says that it has taken it
- * fault: URGENCY_FORGOTTEN          who puts the timer into the inbox ignores who came meanwhile
- * fault: SLEEPS_THROUGH_PUSH        a push that is under way doesn't refuse the sleep
- * fault: CANCEL_QUEUES_FOR_GOOD     who finds the timer queued doesn't wake
- * fault: CLOSED_NOT_LOOKED_AT       nobody is told of what is put into a closed shard's inbox
- * fault: ANNOUNCED_CLEARED_LATE     the merge queue forgets what came while it was looking
- * fault: FIRES_WITHOUT_EXCHANGE     fires what it has read, whatever became of it
- * fault: ANNOUNCES_IN_SILENCE     what is put into a closed shard's inbox without haste wakes nobody
- * fault: DRAIN_PUSHES_ANYWAY        a drain doesn't look whether the timer is queued
- * fault: DRAIN_DOES_NOT_WAIT        for those that are waking
- * fault: RELEASED_BESIDE            the end of a handle doesn't take the bit that it is queued with
+ * fault: WORD_BEFORE_ARMED_FOR in 3   the shard looks at the word, then says that nothing is armed
+ * fault: ARMED_FOR_BEFORE_WORD in 2   a thread looks what is armed before it changes the word
+ * fault: TAKEN_AFTER_WORD in 2        the shard looks at the word, then says that it has taken it
+ * fault: URGENCY_FORGOTTEN in 3       who puts the timer into the inbox ignores who came meanwhile
+ * fault: SLEEPS_THROUGH_PUSH in 4     a push that is under way doesn't refuse the sleep
+ * fault: CANCEL_QUEUES_FOR_GOOD in 3  who finds the timer queued doesn't wake
+ * fault: CLOSED_NOT_LOOKED_AT in 5    nobody is told of what is put into a closed shard's inbox
+ * fault: ANNOUNCED_CLEARED_LATE in 5  the merge queue forgets what came while it was looking
+ * fault: FIRES_WITHOUT_EXCHANGE in 2  fires what it has read, whatever became of it
+ * fault: ANNOUNCES_IN_SILENCE in 6    what is put into a closed shard without haste wakes nobody
+ * fault: DRAIN_PUSHES_ANYWAY in 5     a drain doesn't look whether the timer is queued
+ * fault: DRAIN_DOES_NOT_WAIT in 5     for those that are waking
+ * fault: RELEASED_BESIDE in 2         the end of a handle doesn't take the bit that it is queued with
  */
 
 #define NEVER 3

@@ -172,9 +172,10 @@ select_tests() {
 
 run_selected() {
   local name="$1" kind value part
-  local -a together=() alone=() options=()
+  # A time limit is for what hangs, also where others use the machine.
+  local -a together=() alone=() options=(--timeout-multiplier 4)
   case "$name" in
-    asan-* | tsan* | fuzz) options=(--timeout-multiplier 5) ;;
+    asan-* | tsan* | fuzz) options=(--timeout-multiplier 10) ;;
   esac
   [ -z "${PINION_TEST_SCALE:-}" ] || options=(--timeout-multiplier 0)
   while IFS=$'\t' read -r kind value; do
