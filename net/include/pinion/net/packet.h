@@ -48,8 +48,8 @@ class PacketPool {
 
   /// A view of the `size` bytes of `of` from `offset` on, as a packet of one segment: for sending
   /// bytes once more, with other boundaries or behind other headers, while somebody keeps them.
-  /// `of` may be in any chain, a view itself, and of another pool of the same kind. nullptr when all
-  /// views are lent out, or the buffer has as many references as can be counted.
+  /// `of` may be in any chain, a view itself, and of another pool of the same kind. nullptr when
+  /// all views are lent out, or the buffer has as many references as can be counted.
   [[nodiscard]] virtual Packet* view(Packet& of, std::size_t offset, std::size_t size) noexcept = 0;
 
   /// The last reference to `segment` was given back. Its chain link is null. With a view goes its
