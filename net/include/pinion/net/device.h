@@ -12,9 +12,10 @@
 /// Where packets come from and go to: a DPDK port, one end of an in-process link, or a decorator
 /// around another device (faults, capture).
 ///
-/// Ownership:  the caller owns the device. A packet that rx_burst() gives belongs to the caller; one
-///             that tx_burst() takes belongs to the device, which releases it once it is sent.
+/// Ownership:  the caller owns the device. A packet that rx_burst() gives belongs to the caller;
+///             one that tx_burst() takes belongs to the device, which releases it once it is sent.
 /// Threading:  one lcore per device (per queue of a port).
+/// Time:       `now` does not go back from one call to the next.
 /// Cost:       one virtual call per burst.
 /// Errors:     what the device can't take or spoils is counted by reason; nothing fails.
 
@@ -46,11 +47,12 @@ class Device {
 
   [[nodiscard]] virtual const DeviceInfo& info() const noexcept = 0;
 
-  /// Fills the front of `into` with what has arrived by `now`; returns how many.
+  /// Fills the front of `into` with what has arrived by `now`; returns how many. What it gives is
+  /// not shared: the caller may write to it.
   [[nodiscard]] virtual std::size_t rx_burst(Instant now, std::span<Packet*> into) noexcept = 0;
 
   /// Takes the first packets of `packets` and returns how many; what it leaves stays the caller's
-  /// and may be offered again.
+  /// and may be offered again. A packet's segments may be shared and views.
   [[nodiscard]] virtual std::size_t tx_burst(Instant now,
                                              std::span<Packet* const> packets) noexcept = 0;
 
