@@ -21,7 +21,7 @@ Packet* detach_rest(Packet& segment) noexcept {
   return rest;
 }
 
-/// The bytes of `source` from `offset` on, in packets of the same pool; fewer when it has none left.
+/// The bytes of `source` from `offset` on, in packets of its pool; fewer when none are left.
 PacketChain copy_of(Packet& source, std::size_t offset) noexcept {
   PacketChain copy;
   std::span<const std::byte> left = std::as_const(source).bytes().subspan(offset);

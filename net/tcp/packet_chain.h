@@ -12,8 +12,8 @@
 /// Ownership:  a chain owns its packets, which nobody else holds. They may be views, whose bytes
 ///             others see.
 /// Threading:  one lcore.
-/// Cost:       splice() and pop_front() O(1); absorb() O(segments taken); what cuts at a place walks
-///             to it. Three words.
+/// Cost:       splice() and pop_front() O(1); absorb() O(segments taken); what cuts at a place
+///             walks to it. Three words.
 /// Errors:     split() copies what lies behind the cut in the packet that is cut, and loses it
 ///             when there is no packet to copy into.
 

@@ -23,14 +23,14 @@
 ///             kCopyBreak bytes is copied behind an unread predecessor that has room, a larger one
 ///             too while the charge is above the limit. compact() moves a lone small payload out of
 ///             its packet.
-/// Window:     its right edge is RCV.NXT + RCV.WND (RFC 9293, 3.3.1). It stands where it would let
-///             the peer fill the limit, less the charge, and never moves left (3.8.6, SHLD-14): what
-///             was offered is taken, though the charge is higher than the bytes. It moves right by
-///             min(limit / 2, MSS) or not at all (3.8.6.2.2).
+/// Window:     its right edge is RCV.NXT + RCV.WND (RFC 9293, 3.3.1). It stands where the peer may
+///             send what the charge leaves of the limit, and never moves left (SHLD-14): what was
+///             offered is taken, though the charge grows faster than the bytes. It moves
+///             right by min(limit / 2, MSS) or not at all (3.8.6.2.2).
 /// Scaling:    a window that is no multiple of its unit is rounded up, so that the edge which the
 ///             peer sees doesn't move left either, until the bytes and the window are an eighth
 ///             above the limit; then down, and what was offered is honoured (RFC 7323, 2.4).
-/// Full:       push() refuses a payload when the charge would pass kOverdraft times the limit, or
+/// Full:       push() refuses a payload once the charge is above kOverdraft times the limit, or if
 ///             no record is left: the peer sends it again.
 
 namespace pinion {

@@ -20,11 +20,14 @@ struct SendQueue::Place {
 
 namespace {
 
-/// How many bytes from `at` on, of `wanted`, lie in `nodes` nodes.
+/// How many bytes from `at` on, of `wanted`, lie in `nodes` nodes with packets of `pool`: another
+/// pool's may be of a kind that the device knows nothing of.
 template <class Place>
-std::size_t reach(Place at, std::size_t wanted, std::size_t nodes) noexcept {
+std::size_t reach(Place at, std::size_t wanted, std::size_t nodes,
+                  const PacketPool& pool) noexcept {
   std::size_t sum = 0;
-  for (; nodes != 0 && sum < wanted && at.node != nullptr; --nodes, at.next_node()) {
+  for (; nodes != 0 && sum < wanted; --nodes, at.next_node()) {
+    if (&at.node->packet->pool() != &pool) break;
     sum += std::min(wanted - sum, at.left());
   }
   return sum;
@@ -137,7 +140,7 @@ SendSegment SendQueue::segment(wire::SequenceNumber from, std::uint32_t most,
   const Place at{&node, static_cast<std::size_t>(from - node.begin)};
   std::size_t viewed = 0;
   if (wanted >= kCopyBreak) {
-    const std::size_t viewable = reach(at, wanted, memory.max_segments - 1);
+    const std::size_t viewable = reach(at, wanted, memory.max_segments - 1, memory.packets);
     if (viewable == wanted || viewable > copyable) {
       viewed = add_views(*segment.packet, at, viewable, memory.packets);
     }

@@ -53,7 +53,7 @@ struct SendRecord {
 
 /// What the send queues of one lcore share.
 struct SendMemory {
-  PacketPool& packets;           ///< For headers, copied bytes, and views.
+  PacketPool& packets;           ///< For headers, copied bytes, and views: the device's.
   std::size_t max_segments = 1;  ///< The longest chain that the device takes.
   Slab<SendRecord> records;
   Slab<SendNode> nodes;
@@ -104,7 +104,7 @@ class SendQueue {
 
   /// The bytes from `from` on, which is one of those queued, at most `most`: fewer where the queue
   /// ends, and where a device that takes no chains could not send more in one buffer. Few bytes are
-  /// copied, more are views of the packets kept.
+  /// copied, and those in packets of another pool; more are views of the packets kept.
   [[nodiscard]] SendSegment segment(wire::SequenceNumber from, std::uint32_t most,
                                     SendMemory& memory) noexcept;
 

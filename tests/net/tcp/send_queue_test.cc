@@ -93,6 +93,24 @@ TEST(SendQueue, CopiesSmallPayloads) {
   EXPECT_EQ(world.live(), 0U);
 }
 
+TEST(SendQueue, CopiesWhatIsInPacketsOfAnotherPool) {
+  ByteWorld world;
+  {
+    Sender sender(world);
+    PacketPtr chunk(world.compact->allocate());
+    const Bytes bytes = some_bytes(chunk->tailroom());
+    std::copy(bytes.begin(), bytes.end(), chunk->append(bytes.size()));
+    EXPECT_EQ(sender.write(std::move(chunk)), bytes.size());
+    EXPECT_EQ(sender.write(world.packet(some_bytes(1'000))), 1'000U);
+    const SendSegment segment = sender.segment(0, 1'460);
+    EXPECT_EQ(world.packets->live_views(), 0U);
+    EXPECT_EQ(segment.size, bytes.size() + 1'000);
+    const SendSegment own = sender.segment(static_cast<std::uint32_t>(bytes.size()), 1'460);
+    EXPECT_EQ(world.packets->live_views(), 1U);
+  }
+  EXPECT_EQ(world.live(), 0U);
+}
+
 TEST(SendQueue, NeverWritesBehindBytesThatAreOnTheirWay) {
   ByteWorld world;
   {
