@@ -33,6 +33,8 @@ class PacketChain {
         size_(std::exchange(other.size_, 0)),
         true_size_(std::exchange(other.true_size_, 0)) {}
   PacketChain& operator=(PacketChain&& other) noexcept;
+  PacketChain(const PacketChain&) = delete;
+  PacketChain& operator=(const PacketChain&) = delete;
   ~PacketChain() { clear(); }
 
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }

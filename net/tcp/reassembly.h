@@ -35,9 +35,9 @@ struct TextOutcome {
   bool no_room = false;         ///< Bytes of it were dropped since memory is short.
 };
 
-/// Takes the text into `queue`, or into `beyond` until its turn comes. Not called any more once the
-/// FIN was passed.
-[[nodiscard]] TextOutcome receive_text(SegmentText text, ReceiveQueue& queue, OutOfOrder& beyond,
+/// Takes the text of `segment` into `queue`, or into `beyond` until its turn comes. Not called any
+/// more once the FIN was passed.
+[[nodiscard]] TextOutcome receive_text(SegmentText segment, ReceiveQueue& queue, OutOfOrder& beyond,
                                        ReceiveMemory& receive_memory,
                                        OutOfOrderMemory& out_of_order_memory) noexcept;
 
