@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "byte_order.h"
+#include "tcp_header.h"
+#include "wire_fault.h"
+
+/// Reading TCP headers: any bytes in, a value or a fault out.
+///
+/// Ownership:  none: pure functions; nothing refers to the bytes afterwards.
+/// Threading:  any.
+/// Cost:       the two layouts of established connections, no options and NOP NOP TIMESTAMP (RFC
+///             7323, appendix A), are read inline without a loop; others one option at a time.
+/// Errors:     a WireFault. The checksum is not looked at: that is tcp_checksum.h, and comes first.
+
+namespace pinion::wire {
+
+/// All that a segment says ahead of its data, which begins at header.size().
+struct TcpSegment {
+  TcpHeader header;
+  TcpOptions options;
+
+  friend constexpr bool operator==(const TcpSegment&, const TcpSegment&) noexcept = default;
+};
+
+/// Kind, length and two NOPs ahead, as one word: the layout that RFC 7323 recommends.
+inline constexpr std::uint32_t kTcpPaddedTimestamps = 0x0101080a;
+inline constexpr std::size_t kTcpPaddedTimestampsSize = 12;
+
+/// Reads the bytes between the header and the data. NOPs are skipped, EOL ends the list whatever is
+/// behind it (RFC 9293, 3.2), unknown options are skipped by their length (MUST-6), a window scale
+/// above 14 counts as 14 (RFC 7323, 2.3), and of an option that comes twice the last one counts. A
+/// length below 2, past the end or not that of a known option is a fault (MUST-7).
+[[nodiscard]] Parsed<TcpOptions> parse_tcp_options(std::span<const std::byte> bytes) noexcept;
+
+namespace detail {
+
+/// `at` has kTcpHeaderSize bytes. The reserved bits are ignored (RFC 9293, 3.1).
+[[nodiscard]] constexpr TcpHeader load_tcp_header(const std::byte* at) noexcept {
+  TcpHeader header;
+  header.source_port = load_be16(at);
+  header.destination_port = load_be16(at + 2);
+  header.sequence = SequenceNumber(load_be32(at + 4));
+  header.acknowledgment = SequenceNumber(load_be32(at + 8));
+  header.data_offset = static_cast<std::uint8_t>(load_u8(at + 12) >> 4);
+  header.flags = TcpFlags::from_bits(load_u8(at + 13));
+  header.window = load_be16(at + 14);
+  header.urgent_pointer = load_be16(at + 18);
+  return header;
+}
+
+/// SYN together with FIN or RST: only scanners and attackers send these.
+[[nodiscard]] constexpr bool flags_contradict(TcpFlags flags) noexcept {
+  return flags.has(TcpFlag::syn) && (flags.has(TcpFlag::fin) || flags.has(TcpFlag::rst));
+}
+
+}  // namespace detail
+
+/// Reads the header and the options of the segment that `bytes` begins with. The header must lie in
+/// `bytes` as a whole; the data need not.
+[[nodiscard]] inline Parsed<TcpSegment> parse_tcp(std::span<const std::byte> bytes) noexcept {
+  if (bytes.size() < kTcpHeaderSize) return tl::unexpected(WireFault::tcp_truncated);
+  TcpSegment segment{.header = detail::load_tcp_header(bytes.data()), .options = {}};
+  const TcpHeader& header = segment.header;
+  const std::size_t size = header.size();
+  if (size < kTcpHeaderSize || size > bytes.size()) {
+    return tl::unexpected(WireFault::tcp_header_length);
+  }
+  if (header.source_port == 0 || header.destination_port == 0) {
+    return tl::unexpected(WireFault::tcp_port);
+  }
+  if (detail::flags_contradict(header.flags)) return tl::unexpected(WireFault::tcp_flags);
+  if (size == kTcpHeaderSize) return segment;
+  const std::byte* const at = bytes.data() + kTcpHeaderSize;
+  if (size == kTcpHeaderSize + kTcpPaddedTimestampsSize && load_be32(at) == kTcpPaddedTimestamps) {
+    segment.options.timestamps =
+        TcpTimestamps{.value = load_be32(at + 4), .echo_reply = load_be32(at + 8)};
+    return segment;
+  }
+  const Parsed<TcpOptions> options = parse_tcp_options({at, size - kTcpHeaderSize});
+  if (!options) return tl::unexpected(options.error());
+  segment.options = *options;
+  return segment;
+}
+
+}  // namespace pinion::wire
