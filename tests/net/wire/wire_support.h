@@ -9,7 +9,6 @@
 #include <ostream>
 #include <span>
 #include <stdexcept>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -18,8 +17,9 @@
 #include <pinion/net/packet.h>
 
 #include "wire/wire_fault.h"
+#include "wire_bytes.h"
 
-/// Bytes for the tests of wire formats, and a reader of headers as their RFCs draw them.
+/// For the tests of wire formats: random values, slow parsers' tools, packets in memory of their own.
 
 namespace pinion::wire {
 
@@ -31,22 +31,6 @@ inline void PrintTo(WireFault fault, std::ostream* out) {
 }  // namespace pinion::wire
 
 namespace pinion::test {
-
-using Bytes = std::vector<std::byte>;
-
-/// The bytes of `45 00 001c`; blanks are for the eye.
-inline Bytes from_hex(std::string_view text) {
-  Bytes bytes;
-  unsigned value = 0;
-  bool half = false;
-  for (const char digit : text) {
-    if (digit == ' ') continue;
-    value = value << 4 | static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-    if (half) bytes.push_back(static_cast<std::byte>(value));
-    half = !half;
-  }
-  return bytes;
-}
 
 inline Bytes random_bytes(Random& random, std::size_t size) {
   Bytes bytes(size);
@@ -68,22 +52,6 @@ T random_number(Random& random) {
 
 inline bool random_bool(Random& random) {
   return random.below(2) != 0;
-}
-
-inline Bytes joined(std::span<const std::byte> front, std::span<const std::byte> back) {
-  Bytes bytes(front.begin(), front.end());
-  bytes.insert(bytes.end(), back.begin(), back.end());
-  return bytes;
-}
-
-inline Bytes with_byte(Bytes bytes, std::size_t at, unsigned value) {
-  bytes.at(at) = static_cast<std::byte>(value);
-  return bytes;
-}
-
-/// The first `size` bytes in a block of their own, so that AddressSanitizer sees who reads on.
-inline Bytes cut(const Bytes& bytes, std::size_t size) {
-  return Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
 }
 
 /// Whatever prefix of `bytes` shorter than `needed` a parser is given, it answers `fault`.
