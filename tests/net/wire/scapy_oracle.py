@@ -252,7 +252,7 @@ def fields_of_ndp(raw):
 def fault_of_arp(raw):
     if len(raw) < 28:
         return "arp_truncated"
-    packet = l2.ARP(raw)
+    packet = l2.ARP(raw + bytes(1024))  # room for addresses of any length
     if (packet.hwtype, packet.hwlen) != (1, 6):
         return "arp_hardware"
     if (packet.ptype, packet.plen) != (0x0800, 4):
