@@ -19,7 +19,8 @@
 #include "wire/wire_fault.h"
 #include "wire_bytes.h"
 
-/// For the tests of wire formats: random values, slow parsers' tools, packets in memory of their own.
+/// For the tests of wire formats: random values, what slow parsers are made of, packets in memory
+/// of their own.
 
 namespace pinion::wire {
 
