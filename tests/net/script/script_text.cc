@@ -81,8 +81,9 @@ Nanoseconds duration_of(std::string_view text) {
     if (!text.ends_with(unit)) continue;
     const std::string_view figures = text.substr(0, text.size() - unit.size());
     double value = 0;
-    const char* const last = figures.data() + figures.size();
-    const auto [end, error] = std::from_chars(figures.data(), last, value);
+    const char* const first = figures.data();
+    const char* const last = first + figures.size();
+    const auto [end, error] = std::from_chars(first, last, value);
     if (error != std::errc{} || end != last || value < 0) break;
     return Nanoseconds{std::llround(value * nanoseconds)};
   }
