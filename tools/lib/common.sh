@@ -19,13 +19,13 @@ usage_of() { sed -n '2,/^$/{s/^# \{0,1\}//p}' "$1"; }
 declare -A packages=(
   # dpkg-dev: without it Meson does not know Debian's multiarch library folder, and installs to one
   # that neither the linker nor pkg-config looks into.
-  [build]='dpkg-dev g++ meson ninja-build pkg-config python3 libcli11-dev libexpected-dev
-    libfmt-dev libgmock-dev libgtest-dev liburing-dev libtomlplusplus-dev'
+  [build]='dpkg-dev g++ meson ninja-build pkg-config python3 libcli11-dev libdpdk-dev
+    libexpected-dev libfmt-dev libgmock-dev libgtest-dev liburing-dev libtomlplusplus-dev'
   [test]='binutils clang-format-19 cmake codespell git iproute2 python3-scapy shellcheck spin
     tcpdump'
   [clang]='clang-19 libclang-rt-19-dev'
   [tidy]='clang-19 clang-format-19 clang-tidy-19 codespell git shellcheck'
-  [bench]='libasio-dev libboost-dev libdpdk-dev libevent-dev libuv1-dev'
+  [bench]='libasio-dev libboost-dev libevent-dev libuv1-dev'
   [gate]='valgrind'
 )
 

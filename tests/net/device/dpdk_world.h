@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pinion/lib/result.h>
+#include <pinion/net/dpdk_eal.h>
+#include <pinion/net/dpdk_pool.h>
+#include <pinion/net/dpdk_port.h>
+
+/// What tests of DPDK ports share: a network namespace of the process's own, and the one EAL that a
+/// process may have.
+
+namespace pinion::test {
+
+/// First in each test that opens a port: whether there is /dev/net/tun, and a namespace in which
+/// this process may make interfaces. It is entered at the first call, before there are threads, and
+/// goes with the process. Why not, otherwise.
+[[nodiscard]] std::string why_no_ports();
+
+#define PINION_TEST_NEEDS_PORTS() \
+  if (const std::string why = ::pinion::test::why_no_ports(); !why.empty()) GTEST_SKIP() << why
+
+/// The process's EAL, in 64 MiB of ordinary pages, from the first call to the end of all tests.
+[[nodiscard]] DpdkEal& the_eal();
+
+[[nodiscard]] std::unique_ptr<DpdkPacketPool> make_pool(DpdkPoolOptions options = {
+                                                            .packets = 1023});
+
+[[nodiscard]] Result<std::unique_ptr<DpdkPort>> try_port(DpdkPacketPool& pool,
+                                                         const std::string& name);
+
+/// The port; ends the process with the error when there is none.
+[[nodiscard]] std::unique_ptr<DpdkPort> open_port(DpdkPacketPool& pool, const std::string& name);
+
+/// Runs a command of the shell in the namespace, silently; whether it succeeded.
+bool shell(const std::string& command);
+
+/// The kernel's end of an interface: a packet socket.
+class KernelEnd {
+ public:
+  explicit KernelEnd(const std::string& interface);
+  ~KernelEnd();
+  KernelEnd(const KernelEnd&) = delete;
+  KernelEnd& operator=(const KernelEnd&) = delete;
+
+  void send(std::span<const std::byte> frame) const;
+
+  /// The next frame of kFrameType that came in, at the latest after 10 s; empty when none did.
+  [[nodiscard]] std::vector<std::byte> receive() const;
+
+ private:
+  int fd_;
+};
+
+/// An EtherType for experiments (IEEE 802): the kernel has nothing to say to it.
+inline constexpr std::size_t kFrameType = 0x88b5;
+
+/// A frame of `size` bytes with that type, random bytes behind it.
+[[nodiscard]] std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed);
+
+/// The next packet of that type, at the latest after 10 s, sleeping on the device's descriptor in
+/// between; an empty pointer when none came.
+[[nodiscard]] PacketPtr receive(Device& device, std::size_t type = kFrameType);
+
+/// The bytes of a chain.
+[[nodiscard]] std::vector<std::byte> bytes_of(const Packet& packet);
+
+}  // namespace pinion::test
