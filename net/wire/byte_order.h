@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
-/// Numbers in network order, at any address.
+/// Numbers in network order, at any address; and bytes in the order they have.
 ///
 /// Ownership:  none: pure functions. The caller knows that the bytes are there.
 /// Threading:  any.
@@ -62,6 +64,19 @@ constexpr void store_be64(std::byte* to, std::uint64_t value) noexcept {
   to[5] = static_cast<std::byte>(value >> 16);
   to[6] = static_cast<std::byte>(value >> 8);
   to[7] = static_cast<std::byte>(value);
+}
+
+/// An address, such as `load_bytes<4>(from)`.
+template <std::size_t Size>
+[[nodiscard]] std::array<std::uint8_t, Size> load_bytes(const std::byte* from) noexcept {
+  std::array<std::uint8_t, Size> bytes;
+  std::memcpy(bytes.data(), from, Size);
+  return bytes;
+}
+
+template <std::size_t Size>
+void store_bytes(std::byte* to, const std::array<std::uint8_t, Size>& bytes) noexcept {
+  std::memcpy(to, bytes.data(), Size);
 }
 
 }  // namespace pinion::wire
