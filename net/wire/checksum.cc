@@ -5,8 +5,8 @@
 namespace pinion::wire {
 namespace {
 
-/// The upper half counts the carries, so that no addition waits for the one before it to fold. Packets
-/// are far too short to fill it.
+/// The upper half counts the carries, so that no addition waits for the one before it to fold.
+/// Packets are far too short to fill it.
 __extension__ using WideSum = unsigned __int128;
 
 template <class Word>

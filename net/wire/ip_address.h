@@ -3,7 +3,8 @@
 #include <array>
 #include <cstdint>
 
-/// IP addresses as they stand in headers. IpAddress::v4() and v6() make the stack's address of them.
+/// IP addresses as they stand in headers. IpAddress::v4() and v6() make the stack's address of
+/// them.
 ///
 /// Ownership:  plain values.
 /// Threading:  any.

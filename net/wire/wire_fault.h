@@ -6,8 +6,8 @@
 
 #include <tl/expected.hpp>
 
-/// Why bytes from the wire were not what their place says they are. Each reason has its own counter:
-/// `std::array<std::uint64_t, kWireFaults>`, indexed by wire_fault_index().
+/// Why bytes from the wire were not what their place says they are. Each reason has its own
+/// counter: `std::array<std::uint64_t, kWireFaults>`, indexed by wire_fault_index().
 ///
 /// Ownership:  plain values.
 /// Threading:  any.
