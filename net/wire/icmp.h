@@ -122,7 +122,7 @@ struct QuotedDatagram {
   IpAddress source;
   IpAddress destination;
   std::uint8_t protocol = 0;
-  std::span<const std::byte> transport;  ///< From the transport's header on: 8 bytes or more.
+  std::span<const std::byte> transport{};  ///< From the transport's header on: 8 bytes or more.
 };
 
 /// The datagram that the error message at the front of `bytes`, header included, quotes. Later

@@ -36,7 +36,7 @@ struct Ipv4Header {
   std::uint8_t traffic_class = 0;  ///< DSCP and ECN.
   std::uint8_t hop_limit = 64;     ///< Time to live.
   std::uint8_t protocol = 0;
-  std::span<const std::byte> options;
+  std::span<const std::byte> options{};
 
   /// Bytes of the header, with its options padded to whole words.
   [[nodiscard]] constexpr std::size_t size() const noexcept {

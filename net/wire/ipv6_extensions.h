@@ -58,7 +58,7 @@ struct Ipv6Extensions {
   /// Set when the packet is one fragment of several: the walk ends behind its header, and what
   /// follows is a part of the datagram. A datagram that was put together is walked on from there. A
   /// fragment that is the whole is passed over (RFC 6946).
-  std::optional<Ipv6Fragment> fragment;
+  std::optional<Ipv6Fragment> fragment = std::nullopt;
 
   friend bool operator==(const Ipv6Extensions&, const Ipv6Extensions&) noexcept = default;
 };

@@ -29,7 +29,7 @@ struct NdpMessage {
   bool overrides = false;  ///< O.
   Ipv6Address target{};    ///< Of neighbor messages.
   /// Solicitations: the source's; neighbor advertisements: the target's.
-  std::optional<MacAddress> mac;
+  std::optional<MacAddress> mac = std::nullopt;
 
   friend bool operator==(const NdpMessage&, const NdpMessage&) noexcept = default;
 };
