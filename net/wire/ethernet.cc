@@ -42,8 +42,9 @@ std::size_t emit_ethernet(const EthernetHeader& header, std::span<std::byte> int
     PINION_DCHECK(tag.priority < 8);
     PINION_DCHECK(tag.id < 4096);
     store_be16(at, static_cast<std::uint16_t>(tag.type));
-    const unsigned eligible = tag.drop_eligible ? 1U << 12 : 0U;
-    store_be16(at + 2, static_cast<std::uint16_t>(tag.priority << 13 | eligible | tag.id));
+    unsigned control = unsigned{tag.priority} << 13 | tag.id;
+    if (tag.drop_eligible) control |= 1U << 12;
+    store_be16(at + 2, static_cast<std::uint16_t>(control));
     at += EthernetHeader::kTagSize;
   }
   store_be16(at, static_cast<std::uint16_t>(header.type));

@@ -1,115 +1,92 @@
 #include "wire_fault.h"
 
+#include <array>
+
 namespace pinion::wire {
+namespace {
+
+struct Name {
+  WireFault fault;
+  std::string_view text;
+};
+
+#define PINION_WIRE_FAULT(name) \
+  Name {                        \
+    WireFault::name, #name      \
+  }
+
+constexpr auto kNames = std::to_array<Name>({
+    PINION_WIRE_FAULT(ethernet_truncated),
+    PINION_WIRE_FAULT(ethernet_type),
+    PINION_WIRE_FAULT(ethernet_vlan_depth),
+    PINION_WIRE_FAULT(arp_truncated),
+    PINION_WIRE_FAULT(arp_hardware),
+    PINION_WIRE_FAULT(arp_protocol),
+    PINION_WIRE_FAULT(arp_operation),
+    PINION_WIRE_FAULT(ipv4_truncated),
+    PINION_WIRE_FAULT(ipv4_version),
+    PINION_WIRE_FAULT(ipv4_header_length),
+    PINION_WIRE_FAULT(ipv4_total_length),
+    PINION_WIRE_FAULT(ipv4_checksum),
+    PINION_WIRE_FAULT(ipv4_option_length),
+    PINION_WIRE_FAULT(ipv4_option_overrun),
+    PINION_WIRE_FAULT(ipv4_option_pointer),
+    PINION_WIRE_FAULT(ipv4_fragment_size),
+    PINION_WIRE_FAULT(ipv4_fragment_overrun),
+    PINION_WIRE_FAULT(ipv6_truncated),
+    PINION_WIRE_FAULT(ipv6_version),
+    PINION_WIRE_FAULT(ipv6_payload_length),
+    PINION_WIRE_FAULT(ipv6_extension_truncated),
+    PINION_WIRE_FAULT(ipv6_extension_order),
+    PINION_WIRE_FAULT(ipv6_extension_count),
+    PINION_WIRE_FAULT(ipv6_option_overrun),
+    PINION_WIRE_FAULT(ipv6_option_count),
+    PINION_WIRE_FAULT(ipv6_option_unknown),
+    PINION_WIRE_FAULT(ipv6_routing),
+    PINION_WIRE_FAULT(ipv6_fragment_size),
+    PINION_WIRE_FAULT(ipv6_fragment_overrun),
+    PINION_WIRE_FAULT(icmp_truncated),
+    PINION_WIRE_FAULT(icmp_checksum),
+    PINION_WIRE_FAULT(icmp_quote),
+    PINION_WIRE_FAULT(ndp_truncated),
+    PINION_WIRE_FAULT(ndp_hop_limit),
+    PINION_WIRE_FAULT(ndp_code),
+    PINION_WIRE_FAULT(ndp_source),
+    PINION_WIRE_FAULT(ndp_destination),
+    PINION_WIRE_FAULT(ndp_target),
+    PINION_WIRE_FAULT(ndp_solicited),
+    PINION_WIRE_FAULT(ndp_source_option),
+    PINION_WIRE_FAULT(ndp_option_length),
+    PINION_WIRE_FAULT(ndp_option_overrun),
+    PINION_WIRE_FAULT(udp_truncated),
+    PINION_WIRE_FAULT(udp_length),
+    PINION_WIRE_FAULT(udp_checksum),
+    PINION_WIRE_FAULT(tcp_truncated),
+    PINION_WIRE_FAULT(tcp_header_length),
+    PINION_WIRE_FAULT(tcp_checksum),
+    PINION_WIRE_FAULT(tcp_option_length),
+    PINION_WIRE_FAULT(tcp_option_overrun),
+    PINION_WIRE_FAULT(tcp_flags),
+    PINION_WIRE_FAULT(tcp_port),
+});
+
+#undef PINION_WIRE_FAULT
+
+constexpr bool in_order() noexcept {
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    if (wire_fault_index(kNames[i].fault) != i) return false;
+  }
+  return true;
+}
+
+static_assert(kNames.size() == kWireFaults);
+static_assert(in_order());
+
+}  // namespace
 
 std::string_view to_string(WireFault fault) noexcept {
-  switch (fault) {
-    case WireFault::ethernet_truncated:
-      return "ethernet_truncated";
-    case WireFault::ethernet_type:
-      return "ethernet_type";
-    case WireFault::ethernet_vlan_depth:
-      return "ethernet_vlan_depth";
-    case WireFault::arp_truncated:
-      return "arp_truncated";
-    case WireFault::arp_hardware:
-      return "arp_hardware";
-    case WireFault::arp_protocol:
-      return "arp_protocol";
-    case WireFault::arp_operation:
-      return "arp_operation";
-    case WireFault::ipv4_truncated:
-      return "ipv4_truncated";
-    case WireFault::ipv4_version:
-      return "ipv4_version";
-    case WireFault::ipv4_header_length:
-      return "ipv4_header_length";
-    case WireFault::ipv4_total_length:
-      return "ipv4_total_length";
-    case WireFault::ipv4_checksum:
-      return "ipv4_checksum";
-    case WireFault::ipv4_option_length:
-      return "ipv4_option_length";
-    case WireFault::ipv4_option_overrun:
-      return "ipv4_option_overrun";
-    case WireFault::ipv4_option_pointer:
-      return "ipv4_option_pointer";
-    case WireFault::ipv4_fragment_size:
-      return "ipv4_fragment_size";
-    case WireFault::ipv4_fragment_overrun:
-      return "ipv4_fragment_overrun";
-    case WireFault::ipv6_truncated:
-      return "ipv6_truncated";
-    case WireFault::ipv6_version:
-      return "ipv6_version";
-    case WireFault::ipv6_payload_length:
-      return "ipv6_payload_length";
-    case WireFault::ipv6_extension_truncated:
-      return "ipv6_extension_truncated";
-    case WireFault::ipv6_extension_order:
-      return "ipv6_extension_order";
-    case WireFault::ipv6_extension_count:
-      return "ipv6_extension_count";
-    case WireFault::ipv6_option_overrun:
-      return "ipv6_option_overrun";
-    case WireFault::ipv6_option_count:
-      return "ipv6_option_count";
-    case WireFault::ipv6_option_unknown:
-      return "ipv6_option_unknown";
-    case WireFault::ipv6_routing:
-      return "ipv6_routing";
-    case WireFault::ipv6_fragment_size:
-      return "ipv6_fragment_size";
-    case WireFault::ipv6_fragment_overrun:
-      return "ipv6_fragment_overrun";
-    case WireFault::icmp_truncated:
-      return "icmp_truncated";
-    case WireFault::icmp_checksum:
-      return "icmp_checksum";
-    case WireFault::icmp_quote:
-      return "icmp_quote";
-    case WireFault::ndp_truncated:
-      return "ndp_truncated";
-    case WireFault::ndp_hop_limit:
-      return "ndp_hop_limit";
-    case WireFault::ndp_code:
-      return "ndp_code";
-    case WireFault::ndp_source:
-      return "ndp_source";
-    case WireFault::ndp_destination:
-      return "ndp_destination";
-    case WireFault::ndp_target:
-      return "ndp_target";
-    case WireFault::ndp_solicited:
-      return "ndp_solicited";
-    case WireFault::ndp_source_option:
-      return "ndp_source_option";
-    case WireFault::ndp_option_length:
-      return "ndp_option_length";
-    case WireFault::ndp_option_overrun:
-      return "ndp_option_overrun";
-    case WireFault::udp_truncated:
-      return "udp_truncated";
-    case WireFault::udp_length:
-      return "udp_length";
-    case WireFault::udp_checksum:
-      return "udp_checksum";
-    case WireFault::tcp_truncated:
-      return "tcp_truncated";
-    case WireFault::tcp_header_length:
-      return "tcp_header_length";
-    case WireFault::tcp_checksum:
-      return "tcp_checksum";
-    case WireFault::tcp_option_length:
-      return "tcp_option_length";
-    case WireFault::tcp_option_overrun:
-      return "tcp_option_overrun";
-    case WireFault::tcp_flags:
-      return "tcp_flags";
-    case WireFault::tcp_port:
-      return "tcp_port";
-  }
-  return "unknown";
+  const std::size_t index = wire_fault_index(fault);
+  return index < kNames.size() ? kNames[index].text : "unknown";
 }
 
 }  // namespace pinion::wire

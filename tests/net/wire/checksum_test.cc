@@ -98,6 +98,15 @@ TEST(InternetChecksum, AgreesWithTheSlowOneOnWhatIsLargest) {
   }
 }
 
+TEST(InternetChecksum, CarriesWhatComesOfCarrying) {
+  // Words of 64 bits: all ones twice and a one, in either byte order. The sum's lower half is all
+  // ones and a carry waits to be added to it.
+  for (const char* const last : {"0100 0000 0000 0000", "0000 0000 0000 0001"}) {
+    const Bytes bytes = joined(Bytes(16, std::byte{0xff}), from_hex(last));
+    EXPECT_EQ(wire::checksum_of(bytes), slow_checksum(bytes)) << last;
+  }
+}
+
 TEST(InternetChecksum, IsTheSameHoweverTheBytesAreCut) {
   Random random(seed());
   for (std::uint64_t round = 0; round < scaled(2000); ++round) {

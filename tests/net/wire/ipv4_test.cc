@@ -226,6 +226,7 @@ TEST(Ipv4, RefusesOptionsThatDoNotFit) {
   EXPECT_EQ(fault("8302 0000"), WireFault::ipv4_option_length) << "a route without a pointer";
   EXPECT_EQ(fault("4403 0500"), WireFault::ipv4_option_length) << "a timestamp without flags";
   EXPECT_EQ(fault("8303 0300"), WireFault::ipv4_option_pointer);
+  EXPECT_EQ(fault("0707 0300 0000 0000"), WireFault::ipv4_option_pointer);
   EXPECT_EQ(fault("4404 0400"), WireFault::ipv4_option_pointer);
   EXPECT_EQ(fault("0707 0500 0000 0000"), WireFault::ipv4_option_pointer) << "half a slot";
 }
