@@ -8,6 +8,7 @@ constexpr std::array kCounters = std::to_array<IpCounter>({
     {&IpCounters::delivered, "delivered"},
     {&IpCounters::header_split, "header_split"},
     {&IpCounters::frame_other_host, "frame_other_host"},
+    {&IpCounters::frame_ours, "frame_ours"},
     {&IpCounters::frame_type, "frame_type"},
     {&IpCounters::frame_group, "frame_group"},
     {&IpCounters::source_martian, "source_martian"},

@@ -23,6 +23,7 @@ struct IpCounters {
   std::uint64_t delivered = 0;            ///< To a transport, or answered by ICMP.
   std::uint64_t header_split = 0;         ///< The headers don't lie in the first segment.
   std::uint64_t frame_other_host = 0;     ///< Not to our Ethernet address.
+  std::uint64_t frame_ours = 0;           ///< From our Ethernet address: an echo of what we sent.
   std::uint64_t frame_type = 0;           ///< Neither IP nor ARP, or a tag of a VLAN.
   std::uint64_t frame_group = 0;          ///< To many on the link, to one of us (RFC 1122, 3.3.6).
   std::uint64_t source_martian = 0;       ///< No host can have it (RFC 1122, 3.2.1.3).

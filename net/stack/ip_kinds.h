@@ -19,6 +19,13 @@
 
 namespace pinion {
 
+/// An IPv4 address as it stands in headers.
+[[nodiscard]] constexpr std::array<std::uint8_t, 4> v4_bytes(const IpAddress& address) noexcept {
+  PINION_DCHECK(address.is_v4());
+  const auto& bytes = address.bytes();
+  return {bytes[0], bytes[1], bytes[2], bytes[3]};
+}
+
 /// The address as words to hash.
 [[nodiscard]] constexpr std::array<std::uint64_t, 2> words_of(const IpAddress& address) noexcept {
   std::array<std::uint64_t, 2> words{};
