@@ -166,6 +166,8 @@ ReassemblyResult Reassembly::finish(Datagram& datagram) noexcept {
     bytes_ -= fragment->packet->true_size();
     Packet* const packet = fragment->packet.take();
     if (tail == nullptr) {
+      // What a device says of a fragment's checksum doesn't hold for the whole.
+      packet->clear_marks();
       result.datagram.reset(packet);
     } else {
       packet->remove_prefix(fragment->header_size);

@@ -160,6 +160,43 @@ TEST_F(Udp, ClosedPortsRefuseReassembledDatagramsAsOne) {
   EXPECT_TRUE(same(frame.ip_payload().subspan(8), expected));
 }
 
+TEST_F(Udp, AClosedPortOfOursRefusesOurOwnSocket) {
+  UdpSocket socket(*udp);
+  ASSERT_TRUE(socket.connect({ours4, 9}));
+  EXPECT_EQ(socket.send({}, now), UdpSend::sent);
+  stack->end_of_burst(now);
+  EXPECT_EQ(socket.take_trouble(), std::nullopt);
+  stack->end_of_burst(now);
+  EXPECT_EQ(socket.take_trouble(), IpTrouble::port_unreachable);
+}
+
+TEST_F(Udp, TrustsADeviceInWholeDatagramsAlone) {
+  UdpSocket socket(*udp);
+  ASSERT_TRUE(socket.bind({ours4, 7}));
+  Bytes message = udp_message({peer4, 1}, {ours4, 7}, counted(120));
+  message.back() ^= 1;
+  const auto inject_marked = [this](const Bytes& packet) {
+    Bytes frame(wire::EthernetHeader::kMinSize);
+    wire::emit_ethernet({.destination = our_mac, .source = peer_mac},
+                        std::as_writable_bytes(std::span(frame)));
+    PacketPtr marked = make_packet(*pool, join({frame, packet}));
+    marked->set(PacketMark::transport_checksum_good);
+    Packet* const burst = marked.take();
+    stack->receive(0, {&burst, 1}, now);
+  };
+  inject_marked(ip_packet(peer4, ours4, 17, message));
+  EXPECT_EQ(socket.waiting(), 1U);
+  wire::Ipv4Header header;
+  header.protocol = 17;
+  header.more_fragments = true;
+  inject_marked(ip_packet(header, peer4, ours4, Bytes(message.begin(), message.begin() + 64)));
+  header.fragment_offset = 64;
+  header.more_fragments = false;
+  inject_marked(ip_packet(header, peer4, ours4, Bytes(message.begin() + 64, message.end())));
+  EXPECT_EQ(socket.waiting(), 1U);
+  EXPECT_EQ(udp->counters().malformed[wire_fault_index(wire::WireFault::udp_checksum)], 1U);
+}
+
 TEST_F(Udp, MalformedDatagramsAreCounted) {
   UdpSocket socket(*udp);
   ASSERT_TRUE(socket.bind({ip("::"), 7}));
