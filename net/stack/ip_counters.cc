@@ -17,6 +17,7 @@ constexpr std::array kCounters = std::to_array<IpCounter>({
     {&IpCounters::not_for_us, "not_for_us"},
     {&IpCounters::source_route, "source_route"},
     {&IpCounters::protocol_unknown, "protocol_unknown"},
+    {&IpCounters::no_next_header, "no_next_header"},
     {&IpCounters::in_no_packet, "in_no_packet"},
     {&IpCounters::fragments_in, "fragments_in"},
     {&IpCounters::reassembled, "reassembled"},

@@ -20,7 +20,7 @@ namespace pinion {
 struct IpCounters {
   // Packets that arrived, and what became of them.
   std::uint64_t packets_in = 0;
-  std::uint64_t delivered = 0;            ///< To a transport, or answered by ICMP.
+  std::uint64_t delivered = 0;            ///< To a transport or to ICMP.
   std::uint64_t header_split = 0;         ///< The headers don't lie in the first segment.
   std::uint64_t frame_other_host = 0;     ///< Not to our Ethernet address.
   std::uint64_t frame_ours = 0;           ///< From our Ethernet address: an echo of what we sent.
@@ -32,7 +32,8 @@ struct IpCounters {
   std::uint64_t not_for_us = 0;
   std::uint64_t source_route = 0;  ///< Refused.
   std::uint64_t protocol_unknown = 0;
-  std::uint64_t in_no_packet = 0;  ///< No packet left to copy or gather it to.
+  std::uint64_t no_next_header = 0;  ///< IPv6 headers with nothing behind them.
+  std::uint64_t in_no_packet = 0;    ///< No packet left to copy or gather it to.
 
   // Fragments.
   std::uint64_t fragments_in = 0;

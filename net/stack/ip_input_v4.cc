@@ -94,8 +94,14 @@ void IpInput::whole_v4(Arrived arrived, ReassemblyResult result, Instant now) no
 
 /// Nobody here speaks the protocol: RFC 1122, 3.2.2.1; RFC 8200, 4.
 void IpInput::refuse_protocol(const Arrived& arrived, std::uint16_t pointer, Instant now) noexcept {
+  const bool v4 = arrived.arrival.source.is_v4();
+  constexpr auto kNoNextHeader = static_cast<std::uint8_t>(wire::Ipv6NextHeader::none);
+  if (!v4 && arrived.protocol == kNoNextHeader) {
+    ++context_.counters.no_next_header;
+    return;
+  }
   ++context_.counters.protocol_unknown;
-  if (arrived.arrival.source.is_v4()) {
+  if (v4) {
     errors_.protocol_unreachable(offender_of(arrived), now);
   } else {
     errors_.parameter_problem(offender_of(arrived),

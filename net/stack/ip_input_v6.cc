@@ -9,7 +9,6 @@ namespace pinion {
 namespace {
 
 constexpr auto kIcmpV6 = static_cast<std::uint8_t>(IpProtocol::icmp_v6);
-constexpr auto kNoNextHeader = static_cast<std::uint8_t>(wire::Ipv6NextHeader::none);
 
 /// What of a protocol's header a first fragment must show.
 std::size_t least_header(std::uint8_t protocol) noexcept {
@@ -85,7 +84,6 @@ void IpInput::receive_v6(Arrived arrived, Instant now) noexcept {
     return fragment_v6(std::move(arrived), header, *walked, now);
   }
   if (walked->protocol != kIcmpV6 && context_.transport(walked->protocol) == nullptr) [[unlikely]] {
-    if (walked->protocol == kNoNextHeader) return;
     return refuse_protocol(arrived, walked->protocol_offset, now);
   }
   deliver(std::move(arrived), now);
@@ -174,7 +172,6 @@ void IpInput::whole_v6(Arrived arrived, ReassemblyResult result, Instant now) no
   }
   arrived.protocol = walked->protocol;
   if (walked->protocol != kIcmpV6 && context_.transport(walked->protocol) == nullptr) {
-    if (walked->protocol == kNoNextHeader) return;
     return refuse_protocol(arrived, walked->protocol_offset, now);
   }
   // Quoted without those that were walked.

@@ -153,6 +153,7 @@ TEST_F(Icmp, UnknownNextHeadersAreRefused) {
   // "No next header" is none to refuse.
   inject_ip(ip_packet(peer6, ours6, 59, {}));
   EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(stack->counters().no_next_header, 1U);
 }
 
 /// RFC 8200, 4.2: by the highest bits of the option's type.

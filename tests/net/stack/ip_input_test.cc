@@ -166,6 +166,54 @@ TEST_F(IpInput, RefusesSourceRoutesAndPassesOverOtherOptions) {
   EXPECT_EQ(transport.received.size(), 2U);
 }
 
+/// What has become of all packets that were no fragments.
+std::uint64_t outcomes(const IpCounters& counters) {
+  std::uint64_t sum = counters.delivered + counters.frame_other_host + counters.frame_ours +
+                      counters.frame_type + counters.frame_group + counters.source_martian +
+                      counters.source_ours + counters.destination_martian + counters.not_for_us +
+                      counters.source_route + counters.protocol_unknown + counters.no_next_header +
+                      counters.in_no_packet;
+  for (const std::uint64_t count : counters.malformed) sum += count;
+  return sum;
+}
+
+template <class T>
+const T& one_of(Random& random, const std::vector<T>& all) {
+  return all[random.below(all.size())];
+}
+
+TEST_F(IpInput, EachPacketIsDeliveredOrCountedUnderOneReason) {
+  Random random(seed());
+  const std::vector<const char*> four = {"10.0.0.1",  "10.0.0.9", "10.0.0.255", "127.0.0.1",
+                                         "224.0.0.1", "0.0.0.0",  "192.0.2.9",  "239.9.9.9"};
+  const std::vector<const char*> six = {"2001:db8::1", "2001:db8::9", "ff02::1",
+                                        "::1",         "::",          "ff02::2"};
+  const std::vector<int> protocols = {kTestProtocol, 99, 59, 6};
+  const std::vector<MacAddress> macs = {our_mac, our_mac, wire::kBroadcastMac, mac(2)};
+  // What introduced the neighbours, by ARP, had other ends.
+  const std::uint64_t apart = stack->counters().packets_in - outcomes(stack->counters());
+  for (std::uint64_t i = 0; i < scaled(20'000); ++i) {
+    const bool v4 = random.chance(0.5);
+    const IpAddress from = ip(one_of(random, v4 ? four : six));
+    const IpAddress to = ip(one_of(random, v4 ? four : six));
+    const auto protocol = static_cast<std::uint8_t>(one_of(random, protocols));
+    Bytes packet = ip_packet(from, to, protocol, counted(random.below(60)));
+    if (random.chance(0.3)) {
+      packet[random.below(packet.size())] ^= static_cast<std::uint8_t>(1U << random.below(8));
+    }
+    // Fragments wait, and ICMP has reasons of its own.
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(packet));
+    if (v4 && (wire::load_be16(&bytes[6]) & 0x3fffU) != 0) continue;
+    if (packet[v4 ? 9 : 6] == (v4 ? 1 : 58) || (!v4 && packet[6] == 44)) continue;
+    if (random.chance(0.1)) packet.resize(random.below(packet.size()));
+    inject(mac(9), one_of(random, macs), v4 ? wire::EtherType::ipv4 : wire::EtherType::ipv6,
+           packet);
+    sent();
+    ASSERT_EQ(stack->counters().packets_in - outcomes(stack->counters()), apart) << "packet " << i;
+  }
+  EXPECT_GT(transport.received.size(), 100U);
+}
+
 class Fragments : public StackWorld {
  protected:
   Bytes piece4(std::uint16_t id, std::size_t offset, const Bytes& payload, bool more) {

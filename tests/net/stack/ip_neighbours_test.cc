@@ -338,6 +338,22 @@ TEST_F(AddressCheck, Ipv6OfSomebodyElseIsGivenUp) {
   EXPECT_EQ(stack->counters().address_duplicate, 2U);
 }
 
+/// RFC 7527: on a link that echoes, our own solicitations and probes come back.
+TEST_F(AddressCheck, WhatTheLinkEchoesIsNoDuplicate) {
+  std::uint64_t echoed = 0;
+  while (saturating_sub(now, begin) < Delay{10s}) {
+    pass(10ms);
+    for (const SentFrame& frame : sent()) {
+      inject_frame(frame.bytes);
+      ++echoed;
+    }
+  }
+  EXPECT_GE(echoed, 7U);
+  EXPECT_EQ(stack->counters().frame_ours, echoed);
+  EXPECT_EQ(state(ours4), AddressState::usable);
+  EXPECT_EQ(state(ours6), AddressState::usable);
+}
+
 class Listeners : public Link {
  protected:
   /// The groups that the reports among the frames name, after the record's type.
