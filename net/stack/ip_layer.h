@@ -54,8 +54,10 @@ enum class IpTrouble : std::uint8_t {
 
 struct IpComplaint {
   IpTrouble trouble = IpTrouble::host_unreachable;
-  std::size_t mtu = 0;  ///< Of packet_too_big: what the router says, 0 from an old one.
-  IpAddress source;     ///< Of our datagram: ours.
+  /// Of packet_too_big: what the router says; for an old one, which says nothing, a guess (RFC
+  /// 1191, 7.1).
+  std::size_t mtu = 0;
+  IpAddress source;  ///< Of our datagram: ours.
   IpAddress destination;
   /// The first bytes of our datagram's transport header, 8 or more.
   std::span<const std::byte> quoted;
@@ -94,8 +96,8 @@ class IpLayer {
 /// A transport, as the IP layer sees it.
 class IpTransport {
  public:
-  /// A datagram has arrived; `packet` begins with the transport's header and its chain ends with
-  /// the datagram.
+  /// A datagram has arrived; `packet` begins with the transport's header, of which 60 bytes, or all
+  /// there are, lie in the first segment, and its chain ends with the datagram.
   virtual void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept = 0;
 
   /// An ICMP message complains of a datagram with one of our source addresses. It may be forged.

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include <pinion/lib/time.h>
+#include <pinion/net/device.h>
+#include <pinion/net/packet.h>
+
+#include "ip_kinds.h"
+
+/// An interface of the stack: its addresses, and what waits to leave through it.
+///
+/// Ownership:  the packets of the tx queue are the interface's until they are taken.
+/// Threading:  one lcore.
+/// Cost:       the questions about addresses compare with at most kMostAddresses.
+/// Full:       a tx queue at its limit refuses packets.
+
+namespace pinion {
+
+/// What is in front of the IP header.
+enum class LinkKind : std::uint8_t {
+  ethernet,
+  ip,  ///< Nothing: no neighbours, no multicast, one peer at the other end.
+};
+
+enum class AddressState : std::uint8_t {
+  checking,   ///< Whether somebody else has it: not used meanwhile.
+  usable,     ///< Ours.
+  duplicate,  ///< Somebody else's: given up.
+};
+
+struct InterfaceAddress {
+  IpPrefix prefix;
+  AddressState state = AddressState::checking;
+};
+
+class Interface {
+ public:
+  static constexpr std::size_t kMostAddresses = 16;
+
+  std::uint8_t index = 0;
+  LinkKind link = LinkKind::ethernet;
+  MacAddress mac{};
+  std::size_t mtu = 1500;
+  std::size_t tx_limit = 1024;
+
+  [[nodiscard]] std::span<const InterfaceAddress> addresses() const noexcept {
+    return {addresses_.data(), count_};
+  }
+  /// The prefixes of the usable ones, in the same order.
+  [[nodiscard]] std::span<const IpPrefix> usable() const noexcept {
+    return {usable_.data(), usable_count_};
+  }
+
+  /// False when there are kMostAddresses.
+  bool add(const InterfaceAddress& address) noexcept {
+    if (count_ == kMostAddresses) return false;
+    addresses_[count_++] = address;
+    list_usable();
+    return true;
+  }
+  void set_state(const IpAddress& address, AddressState state) noexcept {
+    for (InterfaceAddress& own : addresses_) {
+      if (own.prefix.address == address) own.state = state;
+    }
+    list_usable();
+  }
+
+  [[nodiscard]] const InterfaceAddress* find(const IpAddress& address) const noexcept {
+    const auto is_it = [&address](const auto& own) { return own.prefix.address == address; };
+    const auto found = std::ranges::find_if(addresses(), is_it);
+    return found == addresses().end() ? nullptr : &*found;
+  }
+
+  /// Whether the address is ours and usable.
+  [[nodiscard]] bool has(const IpAddress& address) const noexcept {
+    const auto is_it = [&address](const IpPrefix& own) { return own.address == address; };
+    return std::ranges::any_of(usable(), is_it);
+  }
+
+  /// Whether the address is on the link, by the prefixes of ours.
+  [[nodiscard]] bool on_link(const IpAddress& address) const noexcept {
+    const auto holds = [&address](const IpPrefix& own) { return own.contains(address); };
+    return std::ranges::any_of(usable(), holds);
+  }
+
+  /// Whether the address means every IPv4 host of the link.
+  [[nodiscard]] bool is_broadcast(const IpAddress& address) const noexcept {
+    const auto is_it = [&address](const IpPrefix& own) { return own.is_broadcast(address); };
+    return is_limited_broadcast(address) || std::ranges::any_of(usable(), is_it);
+  }
+
+  /// Whether we are in a multicast group: that of all hosts, and those in which solicitations for
+  /// our addresses come, also while these are checked.
+  [[nodiscard]] bool listens_to(const IpAddress& group) const noexcept {
+    if (group.is_v4()) return group == IpAddress::v4({224, 0, 0, 1});
+    if (group == all_nodes()) return true;
+    return std::ranges::any_of(addresses(), [&group](const InterfaceAddress& own) {
+      return own.prefix.address.is_v6() && solicited_node(own.prefix.address) == group;
+    });
+  }
+
+  /// Puts a frame on the tx queue; false, and the frame is gone, when that is full.
+  bool queue(PacketPtr frame) noexcept {
+    if (tx_.size() >= tx_limit) return false;
+    tx_.push_back(std::move(frame));
+    return true;
+  }
+
+  /// Moves what waits to the front of `into`; returns how many that was.
+  std::size_t take(std::span<Packet*> into) noexcept {
+    std::size_t count = 0;
+    while (count < into.size() && !tx_.empty()) into[count++] = tx_.pop_front().take();
+    return count;
+  }
+  [[nodiscard]] std::size_t queued() const noexcept { return tx_.size(); }
+
+ private:
+  void list_usable() noexcept {
+    usable_count_ = 0;
+    for (const InterfaceAddress& own : addresses()) {
+      if (own.state == AddressState::usable) usable_[usable_count_++] = own.prefix;
+    }
+  }
+
+  std::array<InterfaceAddress, kMostAddresses> addresses_;
+  std::array<IpPrefix, kMostAddresses> usable_;
+  std::size_t count_ = 0;
+  std::size_t usable_count_ = 0;
+  PacketQueue tx_;
+};
+
+}  // namespace pinion

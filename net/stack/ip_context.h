@@ -1,0 +1,65 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include <pinion/lib/assert.h>
+#include <pinion/lib/random.h>
+#include <pinion/net/packet.h>
+#include <pinion/timers/timing_wheel.h>
+
+#include "interface.h"
+#include "ip_counters.h"
+#include "ip_layer.h"
+
+/// What the parts of an IP stack have in common.
+///
+/// Ownership:  the stack's; its wheel and its pool outlive it.
+/// Threading:  one lcore.
+/// Cost:       none.
+/// Errors:     none.
+
+namespace pinion {
+
+struct IpContext {
+  static constexpr std::size_t kMostInterfaces = 16;
+  /// Where packets to ourselves arrive.
+  static constexpr std::uint8_t kLoopback = 0xff;
+
+  IpContext(TimingWheel& its_wheel, PacketPool& its_pool, std::uint64_t seed) noexcept
+      : wheel(its_wheel), pool(its_pool), random(seed) {}
+  IpContext(const IpContext&) = delete;
+  IpContext& operator=(const IpContext&) = delete;
+  ~IpContext() = default;
+
+  /// The interface that has a usable address; nullptr when it isn't ours.
+  [[nodiscard]] Interface* owner_of(const IpAddress& address) noexcept {
+    for (std::size_t i = 0; i < interface_count; ++i) {
+      if (interfaces[i].has(address)) return &interfaces[i];
+    }
+    return nullptr;
+  }
+  [[nodiscard]] const Interface* owner_of(const IpAddress& address) const noexcept {
+    return const_cast<IpContext*>(this)->owner_of(address);
+  }
+
+  /// Whether packets to `address` come back to us.
+  [[nodiscard]] bool is_local(const IpAddress& address) const noexcept {
+    return is_loopback(address) || owner_of(address) != nullptr;
+  }
+
+  [[nodiscard]] IpTransport* transport(std::uint8_t protocol) const noexcept {
+    return transports[protocol];
+  }
+
+  TimingWheel& wheel;
+  PacketPool& pool;
+  IpCounters counters;
+  Random random;
+  std::array<Interface, kMostInterfaces> interfaces;
+  std::size_t interface_count = 0;
+  std::array<IpTransport*, 256> transports{};
+};
+
+}  // namespace pinion

@@ -1,0 +1,239 @@
+#include "ip_output.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "../wire/ipv6.h"
+
+namespace pinion {
+namespace {
+
+wire::EtherType type_of(const Packet& packet) noexcept {
+  const bool v4 = wire::load_u8(packet.data()) >> 4 == 4;
+  return v4 ? wire::EtherType::ipv4 : wire::EtherType::ipv6;
+}
+
+}  // namespace
+
+Identifications::Identifications(std::uint64_t seed) noexcept : hash_(seed) {
+  Random random(seed + 1);
+  for (std::uint32_t& counter : counters_) counter = static_cast<std::uint32_t>(random.next());
+}
+
+std::uint32_t Identifications::next(const IpAddress& source,
+                                    const IpAddress& destination) noexcept {
+  const auto from = words_of(source);
+  const auto to = words_of(destination);
+  const std::array words{from[0], from[1], to[0], to[1]};
+  return counters_[hash_(words) % kCounters]++;
+}
+
+IpOutput::IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOptions& neighbours,
+                   std::size_t path_mtus) noexcept
+    : context_(context),
+      host_(host),
+      path_mtus_(path_mtus, context.random.next()),
+      identifications_(context.random.next()),
+      neighbours_(neighbours, *this, context.wheel, context.counters, context.random.next()) {}
+
+void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept {
+  if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);
+  if (!context_.is_local(how.source) || is_loopback(how.source)) {
+    ++context_.counters.no_source;
+    return;
+  }
+  const std::optional<Way> way = way_to(how.source, how.destination);
+  if (!way) {
+    ++context_.counters.no_route;
+    return;
+  }
+  Interface& interface = *way->interface;
+  const std::size_t header =
+      how.destination.is_v4() ? wire::Ipv4Header::kMinSize : wire::Ipv6Header::kSize;
+  const std::size_t size = header + packet->chain_size();
+  const PathMtu path = path_of(interface, how.destination, now);
+  const bool may_fragment = how.may_fragment || path.fragment;
+  if (size > 65'535 || (size > path.mtu && !may_fragment)) {
+    ++context_.counters.out_too_big;
+    return;
+  }
+  if (!write_header(packet, how, !may_fragment)) return;
+  ++context_.counters.packets_out;
+  if (interface.link == LinkKind::ip) {
+    transmit(interface.index, {}, std::move(packet), now);
+  } else if (interface.is_broadcast(how.destination)) {
+    transmit(interface.index, wire::kBroadcastMac, std::move(packet), now);
+  } else if (is_multicast(how.destination)) {
+    transmit(interface.index, multicast_mac(how.destination), std::move(packet), now);
+  } else {
+    neighbours_.send(interface.index, way->next_hop, std::move(packet), now);
+  }
+}
+
+void IpOutput::send_to(Interface& interface, const MacAddress& to, PacketPtr packet,
+                       const IpDeparture& how) noexcept {
+  if (!write_header(packet, how, true)) return;
+  ++context_.counters.packets_out;
+  const wire::EtherType type = type_of(*packet);
+  send_frame(interface, to, type, std::move(packet));
+}
+
+void IpOutput::send_frame(Interface& interface, const MacAddress& to, wire::EtherType type,
+                          PacketPtr packet) noexcept {
+  if (interface.link == LinkKind::ip) return queue(interface, std::move(packet));
+  std::byte* const at = push_header(packet, wire::EthernetHeader::kMinSize);
+  if (at == nullptr) return;
+  wire::emit_ethernet({.destination = to, .source = interface.mac, .type = type},
+                      {at, wire::EthernetHeader::kMinSize});
+  queue(interface, std::move(packet));
+}
+
+std::byte* IpOutput::push_header(PacketPtr& packet, std::size_t size) noexcept {
+  if (!packet->shared()) {
+    if (std::byte* const room = packet->prepend(size)) return room;
+  }
+  PacketPtr front(context_.pool.allocate());
+  if (!front) {
+    ++context_.counters.out_no_packet;
+    return nullptr;
+  }
+  // In the middle of the headroom, for what comes in front of it.
+  std::byte* const room = front->append(size);
+  front->set_next_segment(packet.take());
+  packet = std::move(front);
+  return room;
+}
+
+std::size_t IpOutput::path_mtu(const IpAddress& destination, Instant now) const noexcept {
+  if (context_.is_local(destination)) return 65'535;
+  const Route* const route = routes_.find(destination);
+  if (route == nullptr) return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
+  return path_of(context_.interfaces[route->interface], destination, now).mtu;
+}
+
+std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) const noexcept {
+  if (context_.is_local(destination)) return destination;
+  const std::optional<Way> way = way_to({}, destination);
+  if (!way) return std::nullopt;
+  const IpPrefix* const source = choose_source(way->interface->usable(), destination);
+  return source == nullptr ? std::nullopt : std::optional(source->address);
+}
+
+void IpOutput::confirm_reachable(const IpAddress& destination, Instant now) noexcept {
+  const Route* const route = routes_.find(destination);
+  if (route != nullptr) neighbours_.confirm(route->interface, route->next_hop(destination), now);
+}
+
+/// By the routes; what means a link, the link of the source.
+std::optional<IpOutput::Way> IpOutput::way_to(const IpAddress& source,
+                                              const IpAddress& destination) const noexcept {
+  const bool of_link = is_multicast(destination) || is_limited_broadcast(destination) ||
+                       (destination.is_v6() && is_link_local(destination));
+  Interface* const home = of_link ? context_.owner_of(source) : nullptr;
+  if (home != nullptr) return Way{.interface = home, .next_hop = destination};
+  if (const Route* const route = routes_.find(destination)) {
+    return Way{.interface = &context_.interfaces[route->interface],
+               .next_hop = route->next_hop(destination)};
+  }
+  if (!of_link || context_.interface_count == 0) return std::nullopt;
+  return Way{.interface = context_.interfaces.data(), .next_hop = destination};
+}
+
+PathMtu IpOutput::path_of(const Interface& interface, const IpAddress& destination,
+                          Instant now) const noexcept {
+  PathMtu path{.mtu = interface.mtu};
+  const std::optional<PathMtu> learnt = path_mtus_.find(destination, now);
+  if (learnt && learnt->mtu < path.mtu) path = *learnt;
+  return path;
+}
+
+bool IpOutput::write_header(PacketPtr& packet, const IpDeparture& how,
+                            bool dont_fragment) noexcept {
+  const std::size_t payload = packet->chain_size();
+  packet->clear_marks();
+  if (how.destination.is_v4()) {
+    std::byte* const at = push_header(packet, wire::Ipv4Header::kMinSize);
+    if (at == nullptr) return false;
+    wire::Ipv4Header header;
+    header.source = v4_bytes(how.source);
+    header.destination = v4_bytes(how.destination);
+    header.payload_size = static_cast<std::uint16_t>(payload);
+    header.dont_fragment = dont_fragment;
+    header.traffic_class = how.traffic_class;
+    header.hop_limit = how.hop_limit;
+    header.protocol = static_cast<std::uint8_t>(how.protocol);
+    // One that is never fragmented needs none (RFC 6864, 4.1).
+    if (!dont_fragment) {
+      const std::uint32_t id = identifications_.next(how.source, how.destination);
+      header.identification = static_cast<std::uint16_t>(id);
+    }
+    wire::emit_ipv4(header, {at, wire::Ipv4Header::kMinSize});
+    return true;
+  }
+  std::byte* const at = push_header(packet, wire::Ipv6Header::kSize);
+  if (at == nullptr) return false;
+  wire::Ipv6Header header;
+  header.source = how.source.bytes();
+  header.destination = how.destination.bytes();
+  header.payload_size = static_cast<std::uint16_t>(payload);
+  header.traffic_class = how.traffic_class;
+  header.hop_limit = how.hop_limit;
+  header.next_header = static_cast<std::uint8_t>(how.protocol);
+  wire::emit_ipv6(header, {at, wire::Ipv6Header::kSize});
+  return true;
+}
+
+/// Not delivered here and now: the sender is in the middle of something.
+void IpOutput::loop_back(PacketPtr packet, const IpDeparture& how) noexcept {
+  if (loopback_.size() == kLoopbackLimit) {
+    ++context_.counters.loopback_full;
+    return;
+  }
+  if (!context_.is_local(how.source)) {
+    ++context_.counters.no_source;
+    return;
+  }
+  if (packet->chain_size() > 65'535 - wire::Ipv6Header::kSize) {
+    ++context_.counters.out_too_big;
+    return;
+  }
+  if (!write_header(packet, how, true)) return;
+  ++context_.counters.looped_back;
+  loopback_.push_back(std::move(packet));
+}
+
+void IpOutput::queue(Interface& interface, PacketPtr frame) noexcept {
+  if (!interface.queue(std::move(frame))) ++context_.counters.tx_queue_full;
+}
+
+void IpOutput::solicit(std::uint8_t interface, const IpAddress& target, const MacAddress* to,
+                       Instant now) noexcept {
+  host_.solicit(context_.interfaces[interface], target, to, now);
+}
+
+void IpOutput::transmit(std::uint8_t interface, const MacAddress& to, PacketPtr packet,
+                        Instant now) noexcept {
+  Interface& through = context_.interfaces[interface];
+  const std::size_t size = packet->chain_size();
+  const wire::EtherType type = type_of(*packet);
+  const bool v4 = type == wire::EtherType::ipv4;
+  // Smaller ones fit any path.
+  if (size > (v4 ? kBelievedMtuV4 : kSmallestMtuV6)) {
+    const std::byte* const at = packet->data();
+    const IpAddress destination = v4 ? IpAddress::v4(wire::load_bytes<4>(at + 16))
+                                     : IpAddress::v6(wire::load_bytes<16>(at + 24));
+    const std::size_t mtu = path_of(through, destination, now).mtu;
+    if (size > mtu) {
+      return v4 ? fragment_v4(through, to, std::move(packet), mtu)
+                : fragment_v6(through, to, std::move(packet), mtu);
+    }
+  }
+  send_frame(through, to, type, std::move(packet));
+}
+
+void IpOutput::unreachable(std::uint8_t /*interface*/, const IpAddress& /*target*/,
+                           PacketPtr packet, Instant now) noexcept {
+  host_.undeliverable(std::move(packet), now);
+}
+
+}  // namespace pinion

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include <pinion/lib/time.h>
+#include <pinion/net/packet.h>
+
+#include "../wire/ethernet.h"
+#include "../wire/ipv4.h"
+#include "ip_context.h"
+#include "ip_layer.h"
+#include "keyed_hash.h"
+#include "neighbours.h"
+#include "path_mtu.h"
+#include "routes.h"
+
+/// The way out: route, IP header, neighbour, fragments, Ethernet header, tx queue.
+///
+/// Ownership:  takes over the packets that it is given.
+/// Threading:  one lcore.
+/// Cost:       per packet one look at the routes, one at the paths that shrank, one in the
+///             neighbour cache. Headers are written in front of the packet, into a packet of their
+///             own if it has no room. Fragments are copies.
+/// Full:       a tx queue or the loopback queue at its limit drops what comes next.
+/// Errors:     what can't go is counted by reason and dropped. A packet that must not be fragmented
+///             goes up to the path's MTU; whoever sends such asks for that first.
+
+namespace pinion {
+
+/// Identifications for datagrams that may be fragmented (RFC 6864; RFC 7739, 5.3): by source and
+/// destination one of many counters, at random in the beginning. Nobody sees how much we send to
+/// others but the few that share his counter.
+class Identifications {
+ public:
+  explicit Identifications(std::uint64_t seed) noexcept;
+
+  [[nodiscard]] std::uint32_t next(const IpAddress& source, const IpAddress& destination) noexcept;
+
+ private:
+  static constexpr std::size_t kCounters = 256;
+
+  KeyedHash hash_;
+  std::array<std::uint32_t, kCounters> counters_;
+};
+
+/// Who asks neighbours, and who tells transports.
+class IpOutputHost {
+ public:
+  /// Asks who has `target`: everybody on the link, or only `to`.
+  virtual void solicit(Interface& interface, const IpAddress& target, const MacAddress* to,
+                       Instant now) noexcept = 0;
+
+  /// `packet`, an IP packet of ours, can't be delivered: nobody answers for its next hop.
+  virtual void undeliverable(PacketPtr packet, Instant now) noexcept = 0;
+
+ protected:
+  ~IpOutputHost() = default;
+};
+
+class IpOutput final : private NeighbourHost {
+ public:
+  IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOptions& neighbours,
+           std::size_t path_mtus) noexcept;
+
+  /// As IpLayer::send().
+  void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept;
+
+  /// Sends an IP packet to one Ethernet address, past the neighbour cache: what fills that.
+  void send_to(Interface& interface, const MacAddress& to, PacketPtr packet,
+               const IpDeparture& how) noexcept;
+
+  /// Puts an Ethernet header in front of `packet`, where the link has such, and queues it.
+  void send_frame(Interface& interface, const MacAddress& to, wire::EtherType type,
+                  PacketPtr packet) noexcept;
+
+  /// Room for `size` bytes in front of `packet`, which stay to be written: in its headroom, or in
+  /// a packet of their own in front. nullptr, and counted, when none is left.
+  [[nodiscard]] std::byte* push_header(PacketPtr& packet, std::size_t size) noexcept;
+
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination, Instant now) const noexcept;
+  [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& destination) const noexcept;
+  void confirm_reachable(const IpAddress& destination, Instant now) noexcept;
+
+  [[nodiscard]] RouteTable& routes() noexcept { return routes_; }
+  [[nodiscard]] PathMtuCache& path_mtus() noexcept { return path_mtus_; }
+  [[nodiscard]] NeighbourCache& neighbours() noexcept { return neighbours_; }
+
+  /// Packets to ourselves, in the order in which they were sent.
+  [[nodiscard]] PacketQueue& loopback() noexcept { return loopback_; }
+
+ private:
+  static constexpr std::size_t kLoopbackLimit = 1024;
+
+  struct Way {
+    Interface* interface = nullptr;
+    IpAddress next_hop;
+  };
+
+  [[nodiscard]] std::optional<Way> way_to(const IpAddress& source,
+                                          const IpAddress& destination) const noexcept;
+  [[nodiscard]] PathMtu path_of(const Interface& interface, const IpAddress& destination,
+                                Instant now) const noexcept;
+  [[nodiscard]] bool write_header(PacketPtr& packet, const IpDeparture& how,
+                                  bool dont_fragment) noexcept;
+  void loop_back(PacketPtr packet, const IpDeparture& how) noexcept;
+
+  void fragment_v4(Interface& interface, const MacAddress& to, PacketPtr whole,
+                   std::size_t mtu) noexcept;
+  void fragment_v6(Interface& interface, const MacAddress& to, PacketPtr whole,
+                   std::size_t mtu) noexcept;
+  [[nodiscard]] PacketPtr copy_part(const Packet& whole, std::size_t offset,
+                                    std::size_t size) noexcept;
+  void queue(Interface& interface, PacketPtr frame) noexcept;
+
+  void solicit(std::uint8_t interface, const IpAddress& target, const MacAddress* to,
+               Instant now) noexcept override;
+  void transmit(std::uint8_t interface, const MacAddress& to, PacketPtr packet,
+                Instant now) noexcept override;
+  void unreachable(std::uint8_t interface, const IpAddress& target, PacketPtr packet,
+                   Instant now) noexcept override;
+
+  IpContext& context_;
+  IpOutputHost& host_;
+  RouteTable routes_;
+  PathMtuCache path_mtus_;
+  Identifications identifications_;
+  NeighbourCache neighbours_;
+  PacketQueue loopback_;
+};
+
+}  // namespace pinion

@@ -1,0 +1,146 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "ip_stack.h"
+
+namespace pinion {
+namespace {
+
+constexpr std::size_t kLeastMtu = 576;
+constexpr std::size_t kMostMtu = 65'535;
+
+std::string text_of(const IpPrefix& prefix) {
+  return fmt::format("{}/{}", to_string(prefix.address), prefix.length);
+}
+
+bool is_v6(const IpPrefix& prefix) noexcept {
+  return prefix.address.is_v6();
+}
+
+bool is_v6_link_local(const IpPrefix& prefix) noexcept {
+  return is_v6(prefix) && is_link_local(prefix.address);
+}
+
+Result<> check_address(const IpPrefix& prefix) {
+  const IpAddress& address = prefix.address;
+  if (prefix.length > prefix.longest()) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is no prefix", text_of(prefix)),
+                fmt::format("a length from 1 to {}", prefix.longest()));
+  }
+  if (is_never_a_host(address) || is_loopback(address) || prefix.length == 0 ||
+      prefix.is_broadcast(address)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} can't be a host's address", text_of(prefix)),
+                "an address and its link's prefix, such as 192.0.2.1/24");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<> IpStack::check(const InterfaceOptions& options) const {
+  const std::span<const IpPrefix> addresses = options.addresses;
+  const bool v6 = std::ranges::any_of(addresses, is_v6);
+  const std::size_t least = v6 ? kSmallestMtuV6 : kLeastMtu;
+  if (options.mtu < least || options.mtu > kMostMtu) {
+    return fail(ErrorCode::invalid_argument, fmt::format("an MTU of {} bytes", options.mtu),
+                fmt::format("mtu from {} to {}", least, kMostMtu));
+  }
+  if (context_.interface_count == IpContext::kMostInterfaces) {
+    return fail(ErrorCode::resource_exhausted,
+                fmt::format("{} interfaces are the most", IpContext::kMostInterfaces));
+  }
+  // With the link-local one that may be added.
+  if (addresses.size() + (v6 ? 1 : 0) > Interface::kMostAddresses) {
+    return fail(ErrorCode::resource_exhausted,
+                fmt::format("{} addresses of one interface", addresses.size()),
+                fmt::format("{} at most, with the link-local one", Interface::kMostAddresses));
+  }
+  if (options.link == LinkKind::ethernet &&
+      (wire::is_multicast(options.mac) || options.mac == MacAddress{})) {
+    return fail(ErrorCode::invalid_argument, "an interface needs a unicast Ethernet address");
+  }
+  for (const IpPrefix& prefix : addresses) {
+    if (const Result<> good = check_address(prefix); !good) return good;
+    const auto same = [&prefix](const IpPrefix& other) { return other.address == prefix.address; };
+    bool taken = std::ranges::count_if(addresses, same) > 1;
+    for (std::size_t i = 0; i < context_.interface_count; ++i) {
+      taken |= context_.interfaces[i].find(prefix.address) != nullptr;
+    }
+    if (taken) {
+      return fail(ErrorCode::already_exists,
+                  fmt::format("{} is given twice", to_string(prefix.address)));
+    }
+  }
+  return {};
+}
+
+Result<std::uint8_t> IpStack::add_interface(const InterfaceOptions& options, Instant now) {
+  if (const Result<> good = check(options); !good) return tl::unexpected(good.error());
+  const auto index = static_cast<std::uint8_t>(context_.interface_count);
+  Interface& interface = context_.interfaces[index];
+  interface.index = index;
+  interface.link = options.link;
+  interface.mac = options.mac;
+  interface.mtu = options.mtu;
+  interface.tx_limit = options.tx_queue;
+  ++context_.interface_count;
+
+  const bool ethernet = options.link == LinkKind::ethernet;
+  const bool checked = ethernet && options.check_duplicates;
+  const std::span<const IpPrefix> addresses = options.addresses;
+  if (ethernet && std::ranges::any_of(addresses, is_v6) &&
+      std::ranges::none_of(addresses, is_v6_link_local)) {
+    const IpPrefix link_local{.address = link_local_of(options.mac), .length = 64};
+    if (Result<> added = add_address(interface, link_local, checked, now); !added) {
+      return tl::unexpected(added.error());
+    }
+  }
+  for (const IpPrefix& prefix : addresses) {
+    if (Result<> added = add_address(interface, prefix, checked, now); !added) {
+      return tl::unexpected(added.error());
+    }
+  }
+  return index;
+}
+
+Result<> IpStack::add_address(Interface& interface, const IpPrefix& prefix, bool checked,
+                              Instant now) {
+  const Result<> routed =
+      output_.routes().add({.destination = prefix, .interface = interface.index});
+  // Several addresses of one prefix share a route; link-local prefixes are every link's.
+  if (!routed && routed.error().code != ErrorCode::already_exists) return routed;
+  const bool added = interface.add(
+      {.prefix = prefix, .state = checked ? AddressState::checking : AddressState::usable});
+  PINION_ASSERT(added);
+  if (interface.link == LinkKind::ip) return {};
+  if (prefix.address.is_v6()) mld_.joined(interface, prefix.address, now);
+  if (checked) {
+    checks_.start(interface, prefix.address, now);
+  } else {
+    checks_.watch(interface, prefix.address);
+  }
+  return {};
+}
+
+Result<> IpStack::add_route(const Route& route) {
+  if (route.interface >= context_.interface_count) {
+    return fail(ErrorCode::not_found, fmt::format("there is no interface {}", route.interface),
+                "add the interface before its routes");
+  }
+  const Interface& interface = context_.interfaces[route.interface];
+  const auto holds = [&route](const InterfaceAddress& own) {
+    return own.prefix.contains(*route.gateway);
+  };
+  if (route.gateway && interface.link == LinkKind::ethernet &&
+      std::ranges::none_of(interface.addresses(), holds)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("the gateway {} of {} is not on the link of interface {}",
+                            to_string(*route.gateway), text_of(route.destination), route.interface),
+                "a gateway within a prefix of the interface");
+  }
+  return output_.routes().add(route);
+}
+
+}  // namespace pinion
