@@ -214,8 +214,8 @@ void IpOutput::solicit(std::uint8_t interface, const IpAddress& target, const Ma
 void IpOutput::transmit(std::uint8_t interface, const MacAddress& to, PacketPtr packet,
                         Instant now) noexcept {
   Interface& through = context_.interfaces[interface];
-  const std::size_t size = packet->chain_size();
   const wire::EtherType type = type_of(*packet);
+  const std::size_t size = packet->chain_size();
   const bool v4 = type == wire::EtherType::ipv4;
   // Smaller ones fit any path.
   if (size > (v4 ? kBelievedMtuV4 : kSmallestMtuV6)) {
