@@ -1,0 +1,172 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <pinion/lib/list.h>
+#include <pinion/lib/slab.h>
+#include <pinion/net/packet.h>
+
+#include "../wire/sequence_number.h"
+#include "../wire/tcp_header.h"
+#include "packet_chain.h"
+
+/// What has arrived of one connection's byte stream beyond RCV.NXT, the peer's FIN included, until
+/// what comes before it arrives; and what to tell the peer of it: SACK (RFC 2018) and D-SACK (RFC
+/// 2883).
+///
+/// Ownership:  owns the packets that it holds, in a record and one block per contiguous range, of
+///             its OutOfOrderMemory, which is the same one in every call and outlives it. clear()
+///             comes before the end. With nothing to hold or to tell it has neither.
+/// Threading:  one lcore.
+/// Cost:       insert() O(blocks + segments), a few blocks as a rule, kMaxBlocks at most.
+/// Overlap:    of a byte that arrives more than once, the first arrival counts.
+/// Memory:     packets are charged by true size, per connection and per lcore. Bytes of a segment
+///             that lie beyond a block in its midst are copied; without a packet for that they are
+///             lost, and come again.
+/// Full:       at a limit, blocks with higher numbers than the new segment's make room for it, the
+///             highest first; without such the segment is refused. OutOfOrderMemory::shed() takes
+///             back everything of some connections. What was reported may go (RFC 2018, 8).
+
+namespace pinion {
+
+/// A range of bytes that has arrived whole. Two blocks neither overlap nor touch.
+struct OutOfOrderBlock {
+  OutOfOrderBlock* next = nullptr;
+  PacketChain bytes;
+  wire::SequenceNumber begin;
+  std::uint32_t touched = 0;  ///< When a segment last fell into it, counted by the record.
+
+  [[nodiscard]] wire::SequenceNumber end() const noexcept { return begin + bytes.size(); }
+};
+
+struct OutOfOrderRecord : ListNode {
+  OutOfOrderBlock* first = nullptr;  ///< By sequence number.
+  std::uint32_t blocks = 0;
+  std::uint32_t true_size = 0;
+  std::uint32_t touches = 0;
+  wire::SequenceNumber fin;
+  wire::SackBlock duplicate;
+  bool has_fin = false;
+  bool has_duplicate = false;
+};
+
+struct OutOfOrderLimits {
+  std::size_t connections = 0;                  ///< That have something at once.
+  std::size_t blocks = 0;                       ///< Of all connections.
+  std::uint64_t true_size = 0;                  ///< Bytes, of all connections.
+  std::uint32_t connection_true_size = 524288;  ///< Of one.
+};
+
+/// What the out-of-order queues of one lcore share.
+class OutOfOrderMemory {
+ public:
+  explicit OutOfOrderMemory(const OutOfOrderLimits& limits) noexcept;
+  OutOfOrderMemory(const OutOfOrderMemory&) = delete;
+  OutOfOrderMemory& operator=(const OutOfOrderMemory&) = delete;
+  ~OutOfOrderMemory() = default;
+
+  [[nodiscard]] std::uint64_t true_size() const noexcept { return true_size_; }
+  [[nodiscard]] std::size_t connections() const noexcept { return records_.live(); }
+  [[nodiscard]] std::size_t blocks() const noexcept { return blocks_.live(); }
+
+  /// Drops the bytes of connections, those first that began to hold some first, until `true_size`
+  /// are released or none are left. Answers how many were.
+  std::uint64_t shed(std::uint64_t true_size) noexcept;
+
+ private:
+  friend class OutOfOrder;
+
+  [[nodiscard]] OutOfOrderRecord* add_record() noexcept;
+  void release_record(OutOfOrderRecord& record) noexcept;
+  [[nodiscard]] OutOfOrderBlock* add_block(OutOfOrderRecord& record) noexcept;
+  void release_block(OutOfOrderRecord& record, OutOfOrderBlock*& link) noexcept;
+  void charge(OutOfOrderRecord& record, std::uint32_t before, std::uint32_t after) noexcept;
+  [[nodiscard]] bool fits(const OutOfOrderRecord& record, std::uint32_t true_size) const noexcept;
+  void drop_blocks(OutOfOrderRecord& record) noexcept;
+
+  const OutOfOrderLimits limits_;
+  Slab<OutOfOrderRecord> records_;
+  Slab<OutOfOrderBlock> blocks_;
+  List<OutOfOrderRecord> oldest_first_;
+  std::uint64_t true_size_ = 0;
+};
+
+enum class OutOfOrderOutcome : std::uint8_t {
+  kept,       ///< Some byte of it is new, and kept.
+  duplicate,  ///< Every byte had arrived before.
+  no_room,    ///< Not kept.
+};
+
+class OutOfOrder {
+ public:
+  static constexpr std::uint32_t kMaxBlocks = 64;
+
+  OutOfOrder() noexcept = default;
+  OutOfOrder(const OutOfOrder&) = delete;
+  OutOfOrder& operator=(const OutOfOrder&) = delete;
+  ~OutOfOrder() { PINION_DCHECK(record_ == nullptr); }
+
+  /// Whether it holds bytes.
+  [[nodiscard]] bool has_bytes() const noexcept {
+    return record_ != nullptr && record_->first != nullptr;
+  }
+  [[nodiscard]] std::uint32_t blocks() const noexcept {
+    return record_ == nullptr ? 0 : record_->blocks;
+  }
+  [[nodiscard]] std::uint32_t true_size() const noexcept {
+    return record_ == nullptr ? 0 : record_->true_size;
+  }
+
+  /// Takes the bytes from `begin` on, none of which is before RCV.NXT or behind the FIN. With
+  /// `report`, what had arrived before is for the next D-SACK.
+  OutOfOrderOutcome insert(wire::SequenceNumber begin, PacketChain bytes, bool report,
+                           OutOfOrderMemory& memory) noexcept;
+
+  /// Takes out the bytes from `next` on that follow each other, if there are any.
+  [[nodiscard]] PacketChain take(wire::SequenceNumber next, OutOfOrderMemory& memory) noexcept;
+
+  /// The peer's FIN has the number `fin`; the first one said counts. Forgotten without a record.
+  void remember_fin(wire::SequenceNumber fin, OutOfOrderMemory& memory) noexcept;
+
+  /// Whether a FIN is remembered, and has the number `number`, or one before it.
+  [[nodiscard]] bool fin_at(wire::SequenceNumber number) const noexcept {
+    return record_ != nullptr && record_->has_fin && record_->fin == number;
+  }
+  [[nodiscard]] bool fin_before(wire::SequenceNumber number) const noexcept {
+    return record_ != nullptr && record_->has_fin && before(record_->fin, number);
+  }
+  [[nodiscard]] wire::SequenceNumber fin() const noexcept {
+    PINION_DCHECK(record_ != nullptr && record_->has_fin);
+    return record_->fin;
+  }
+
+  /// These bytes have arrived once more: for the next D-SACK. With what is waiting for it already
+  /// they are one range if they overlap or touch; else the later one counts.
+  void note_duplicate(wire::SackBlock range, OutOfOrderMemory& memory) noexcept;
+
+  /// At most `most` blocks for the acknowledgment that goes out now: the D-SACK, which is told
+  /// once, then blocks, the one touched last first (RFC 2018, 4; RFC 2883, 4).
+  [[nodiscard]] wire::SackBlocks take_report(std::size_t most, OutOfOrderMemory& memory) noexcept;
+
+  void clear(OutOfOrderMemory& memory) noexcept;
+
+ private:
+  struct Arrival;
+
+  [[nodiscard]] bool ensure_record(OutOfOrderMemory& memory) noexcept;
+  void release_record_if_idle(OutOfOrderMemory& memory) noexcept;
+  bool drop_highest(wire::SequenceNumber beyond, OutOfOrderMemory& memory) noexcept;
+  [[nodiscard]] bool make_room(const Arrival& arrival, OutOfOrderMemory& memory) noexcept;
+  void skip_known(Arrival& arrival, OutOfOrderBlock& known) noexcept;
+  [[nodiscard]] bool store(wire::SequenceNumber begin, PacketChain bytes, OutOfOrderBlock* previous,
+                           OutOfOrderMemory& memory) noexcept;
+
+  OutOfOrderRecord* record_ = nullptr;
+};
+
+static_assert(sizeof(OutOfOrder) == 8);
+static_assert(sizeof(OutOfOrderBlock) == 40);
+static_assert(sizeof(OutOfOrderRecord) <= 64);
+
+}  // namespace pinion
