@@ -118,13 +118,15 @@ class OutOfOrder {
     return record_ == nullptr ? 0 : record_->true_size;
   }
 
-  /// Takes the bytes from `begin` on, none of which is before RCV.NXT or behind the FIN. With
-  /// `report`, what had arrived before is for the next D-SACK.
-  OutOfOrderOutcome insert(wire::SequenceNumber begin, PacketChain bytes, bool report,
-                           OutOfOrderMemory& memory) noexcept;
+  /// Takes the bytes from `begin` on, all of which lie beyond RCV.NXT. With `report`, what of them
+  /// had arrived before is for the next D-SACK.
+  [[nodiscard]] OutOfOrderOutcome insert(wire::SequenceNumber begin, PacketChain bytes, bool report,
+                                         OutOfOrderMemory& memory) noexcept;
 
-  /// Takes out the bytes from `next` on that follow each other, if there are any.
-  [[nodiscard]] PacketChain take(wire::SequenceNumber next, OutOfOrderMemory& memory) noexcept;
+  /// The bytes from RCV.NXT on have arrived: answers them with what follows them here. No limit
+  /// applies, since all of them leave.
+  [[nodiscard]] PacketChain join(wire::SequenceNumber next, PacketChain bytes, bool report,
+                                 OutOfOrderMemory& memory) noexcept;
 
   /// The peer's FIN has the number `fin`; the first one said counts. Forgotten without a record.
   void remember_fin(wire::SequenceNumber fin, OutOfOrderMemory& memory) noexcept;
@@ -152,14 +154,16 @@ class OutOfOrder {
   void clear(OutOfOrderMemory& memory) noexcept;
 
  private:
-  struct Arrival;
-
   [[nodiscard]] bool ensure_record(OutOfOrderMemory& memory) noexcept;
   void release_record_if_idle(OutOfOrderMemory& memory) noexcept;
   bool drop_highest(wire::SequenceNumber beyond, OutOfOrderMemory& memory) noexcept;
-  [[nodiscard]] bool make_room(const Arrival& arrival, OutOfOrderMemory& memory) noexcept;
-  void skip_known(Arrival& arrival, OutOfOrderBlock& known) noexcept;
-  [[nodiscard]] bool store(wire::SequenceNumber begin, PacketChain bytes, OutOfOrderBlock* previous,
+  OutOfOrderOutcome insert_pieces(wire::SequenceNumber begin, PacketChain bytes, bool report,
+                                  OutOfOrderMemory& memory) noexcept;
+  void touch(OutOfOrderBlock& block) noexcept { block.touched = ++record_->touches; }
+  [[nodiscard]] std::uint32_t age(const OutOfOrderBlock& block) const noexcept {
+    return record_->touches - block.touched;
+  }
+  [[nodiscard]] bool store(OutOfOrderBlock* previous, wire::SequenceNumber begin, PacketChain bytes,
                            OutOfOrderMemory& memory) noexcept;
 
   OutOfOrderRecord* record_ = nullptr;

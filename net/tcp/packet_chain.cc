@@ -63,7 +63,6 @@ PacketChain& PacketChain::operator=(PacketChain&& other) noexcept {
 }
 
 void PacketChain::link(Packet& segment) noexcept {
-  PINION_DCHECK(!segment.shared());
   if (first_ == nullptr) {
     first_ = &segment;
   } else {
@@ -89,7 +88,8 @@ void PacketChain::splice(PacketChain&& more) noexcept {
 void PacketChain::absorb(PacketChain&& more, std::size_t copy_up_to) noexcept {
   while (PacketPtr packet = more.pop_front()) {
     const std::size_t count = packet->size();
-    if (last_ == nullptr || count > copy_up_to || count > last_->tailroom()) {
+    const bool copy = last_ != nullptr && count <= copy_up_to && count <= last_->tailroom();
+    if (!copy || last_->shared()) {
       link(*packet.take());
       continue;
     }

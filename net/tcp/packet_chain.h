@@ -9,7 +9,8 @@
 
 /// Bytes of a stream that follow each other, in packets which are chained by their segment links.
 ///
-/// Ownership:  a chain owns its packets, each of which has no other holder.
+/// Ownership:  a chain owns its packets, which nobody else holds. They may be views, whose bytes
+///             others see.
 /// Threading:  one lcore.
 /// Cost:       splice() and pop_front() O(1); absorb() O(segments taken); what cuts at a place walks
 ///             to it. Three words.
