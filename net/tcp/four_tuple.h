@@ -120,15 +120,21 @@ constexpr void add_addresses(Hasher& hasher, const FourTuple& tuple) noexcept {
   }
 }
 
-/// The hash of a tuple under `key`, by which its connection is found, or what else is kept for it.
-/// Of SipHash-1-3: a CRC or Toeplitz hash is linear, so that a peer who chooses its addresses and
-/// ports can make them collide whatever the seed; of this one it can learn nothing.
-[[nodiscard]] constexpr std::uint64_t table_hash(const SipKey& key,
+template <class Hasher>
+[[nodiscard]] constexpr std::uint64_t tuple_hash(const SipKey& key,
                                                  const FourTuple& tuple) noexcept {
-  SipHasher13 hasher(key);
+  Hasher hasher(key);
   add_addresses(hasher, tuple);
   const std::uint64_t length = tuple.is_v4() ? 12 : 36;
   return hasher.finish(length << 56 | std::uint64_t{tuple.local_port} << 16 | tuple.remote_port);
+}
+
+/// The hash by which a tuple's connection is found, or what else is kept of it. A CRC or a Toeplitz
+/// hash is linear, so that a peer who chooses its addresses and ports makes them collide whatever
+/// the seed; the values of this one look random to whoever lacks the key, and none goes out.
+[[nodiscard]] constexpr std::uint64_t table_hash(const SipKey& key,
+                                                 const FourTuple& tuple) noexcept {
+  return tuple_hash<SipHasher13>(key, tuple);
 }
 
 }  // namespace pinion
