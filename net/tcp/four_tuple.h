@@ -37,8 +37,7 @@ class CompactAddress {
       return compact;
     }
     for (std::size_t i = 0; i < compact.words_.size(); ++i) {
-      compact.words_[i] =
-          word(bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]);
+      compact.words_[i] = word(bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]);
     }
     if (compact.is_v4()) return std::nullopt;
     return compact;

@@ -32,8 +32,7 @@ std::uint32_t RoundTrip::timeout_us(const RetransmissionSettings& settings) cons
     timeout = std::max(settings.initial_us, settings.after_syn_us);
   }
   timeout = std::max<std::uint64_t>(timeout, settings.min_us);
-  return static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(timeout << backoff_, settings.max_us));
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(timeout << backoff_, settings.max_us));
 }
 
 }  // namespace pinion

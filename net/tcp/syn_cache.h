@@ -34,13 +34,13 @@ namespace pinion {
 
 /// The options that the SYN had, and our answer.
 struct SynRecord {
-  CompactAddress remote;
+  CompactAddress remote{};
   std::uint16_t remote_port = 0;
   std::uint16_t local_port = 0;
   std::uint16_t local_address = 0;   ///< Among the cache's LocalAddresses.
   std::uint16_t mss = 0;             ///< The peer's.
-  wire::SequenceNumber sequence;     ///< Of our SYN-ACK.
-  wire::SequenceNumber peer;         ///< Of the peer's SYN.
+  wire::SequenceNumber sequence{};   ///< Of our SYN-ACK.
+  wire::SequenceNumber peer{};       ///< Of the peer's SYN.
   std::uint32_t ts_recent = 0;       ///< The SYN's TSval.
   std::uint8_t retransmissions = 0;  ///< Of our SYN-ACK.
   std::uint8_t window_scale : 4 = 0;
@@ -49,9 +49,9 @@ struct SynRecord {
   bool sack : 1 = false;
   bool ecn : 1 = false;
   std::uint16_t prev = 0;
-  RecordTime due;
+  RecordTime due{};
   std::uint16_t next = 0;
-  std::uint16_t window = 0;  ///< That the SYN advertised.
+  std::uint16_t listener = 0;  ///< The caller's number for whom the SYN was for.
 };
 
 static_assert(sizeof(SynRecord) == 48);

@@ -29,7 +29,7 @@ namespace pinion {
 
 /// What a SYN offered, as far as a timestamp carries it.
 struct CookieOptions {
-  std::optional<std::uint8_t> window_scale;  ///< 0 to 14.
+  std::optional<std::uint8_t> window_scale{};  ///< 0 to 14.
   bool sack = false;
   bool ecn = false;
 

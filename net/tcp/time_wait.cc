@@ -31,8 +31,8 @@ TimeWaitVerdict judge_time_wait(const TimeWaitRecord& record,
   if (!segment.ack) return TimeWaitVerdict::drop;
   // Data or a FIN can only be old: the peer's last acknowledgement from us was lost.
   if (segment.length != 0) return TimeWaitVerdict::acknowledge;
-  const bool expected = segment.sequence == record.rcv_nxt &&
-                        at_or_before(segment.acknowledgement, record.snd_nxt);
+  const bool expected =
+      segment.sequence == record.rcv_nxt && at_or_before(segment.acknowledgement, record.snd_nxt);
   return expected ? TimeWaitVerdict::drop : TimeWaitVerdict::challenge;
 }
 

@@ -30,15 +30,15 @@
 namespace pinion {
 
 struct TimeWaitRecord {
-  CompactAddress remote;
+  CompactAddress remote{};
   std::uint16_t remote_port = 0;
   std::uint16_t local_port = 0;
   std::uint16_t local_address = 0;  ///< Among the table's LocalAddresses.
   bool timestamps = false;          ///< The connection had them (RFC 7323, 3).
-  wire::SequenceNumber snd_nxt;     ///< Behind our FIN.
-  wire::SequenceNumber rcv_nxt;     ///< Behind the peer's FIN.
+  wire::SequenceNumber snd_nxt{};   ///< Behind our FIN.
+  wire::SequenceNumber rcv_nxt{};   ///< Behind the peer's FIN.
   std::uint32_t ts_recent = 0;
-  RecordTime due;
+  RecordTime due{};
   std::uint32_t prev = 0;
   std::uint32_t next = 0;
 };
@@ -47,22 +47,22 @@ static_assert(sizeof(TimeWaitRecord) == 48);
 
 /// What a connection leaves behind.
 struct TimeWaitState {
-  wire::SequenceNumber snd_nxt;
-  wire::SequenceNumber rcv_nxt;
+  wire::SequenceNumber snd_nxt{};
+  wire::SequenceNumber rcv_nxt{};
   std::uint32_t ts_recent = 0;
   bool timestamps = false;
 };
 
 /// A segment for a connection in TIME-WAIT, checked and parsed.
 struct TimeWaitSegment {
-  wire::SequenceNumber sequence;
-  wire::SequenceNumber acknowledgement;
+  wire::SequenceNumber sequence{};
+  wire::SequenceNumber acknowledgement{};
   std::uint32_t length = 0;  ///< Of data, SYN and FIN.
   bool syn = false;
   bool ack = false;
   bool fin = false;
   bool rst = false;
-  std::optional<std::uint32_t> timestamp;  ///< TSval, when there is one.
+  std::optional<std::uint32_t> timestamp{};  ///< TSval, when there is one.
 };
 
 enum class TimeWaitVerdict : std::uint8_t {
