@@ -5,8 +5,8 @@
 #include <pinion/lib/random.h>
 #include <pinion/lib/time.h>
 
-/// How many challenge acknowledgements go out (RFC 5961, 5 and 7): at most ten in five seconds for a
-/// connection, and at most a random number, around a thousand, in each second for all of them.
+/// How many challenge acknowledgements go out (RFC 5961, 5 and 7): at most ten in five seconds for
+/// a connection, and at most a random number, around a thousand, in each second for all of them.
 ///
 /// Only what a connection sends in answer to a RST, SYN or acknowledgement that doesn't fit is
 /// counted here. Data, probes and FINs are answered without asking.

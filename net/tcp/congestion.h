@@ -59,8 +59,8 @@ class Congestion {
   /// Of a connection that isn't established: nothing may be sent.
   Congestion() noexcept = default;
 
-  /// The connection is established; the acknowledgement of our SYN, whose number is `initial`, is no
-  /// on_ack(). Segments have up to `segment` bytes of data. When SYN or SYN-ACK were lost, one
+  /// The connection is established; the acknowledgement of our SYN, whose number is `initial`, is
+  /// no on_ack(). Segments have up to `segment` bytes of data. When SYN or SYN-ACK were lost, one
   /// segment is all (RFC 5681, 3.1).
   void start(CongestionAlgorithm algorithm, std::uint16_t segment, bool syn_lost,
              wire::SequenceNumber initial) noexcept;
@@ -72,9 +72,10 @@ class Congestion {
   [[nodiscard]] AckResponse on_ack(wire::SequenceNumber ack, std::uint32_t acked,
                                    std::uint32_t flight) noexcept;
 
-  /// An acknowledgement for which is_duplicate() holds. `snd_una` is what it acknowledges, `snd_max`
-  /// the number behind the last that was ever sent. Whether to send the first unacknowledged segment
-  /// again, at once. Either way new data may go out as far as sendable() says.
+  /// An acknowledgement for which is_duplicate() holds. `snd_una` is what it acknowledges,
+  /// `snd_max` the number behind the last that was ever sent. Whether to send the first
+  /// unacknowledged segment again, at once. Either way new data may go out as far as sendable()
+  /// says.
   [[nodiscard]] bool on_duplicate(wire::SequenceNumber snd_una, wire::SequenceNumber snd_max,
                                   std::uint32_t flight) noexcept;
 
@@ -86,8 +87,8 @@ class Congestion {
   /// timeout ago (RFC 5681, 4.1).
   void restart_after_idle() noexcept;
 
-  /// How many bytes more may be in flight, new data or old, given the peer's window counted from the
-  /// first unacknowledged byte.
+  /// How many bytes more may be in flight, new data or old, given the peer's window counted from
+  /// the first unacknowledged byte.
   [[nodiscard]] std::uint32_t sendable(std::uint32_t flight, std::uint32_t snd_wnd) const noexcept {
     const std::uint32_t limit = std::min(window() + limited_transmit(), snd_wnd);
     return limit > flight ? limit - flight : 0;

@@ -11,8 +11,8 @@
 /// Finds a connection, or a record of one, by the hash of its four-tuple: open addressing with
 /// linear probing over slots of 8 bytes, {hash, index}. The tuples stay where the records are.
 ///
-/// A burst is looked up in two passes, so that its cache misses overlap: prefetch() for each packet,
-/// then likely() to prefetch the record, then find().
+/// A burst is looked up in two passes, so that its cache misses overlap: prefetch() for each
+/// packet, then likely() to prefetch the record, then find().
 ///
 /// Ownership:  the slots, taken at start for the most entries there can be: twice as many, rounded
 ///             up to a power of two. Pages that are never touched stay unmapped.

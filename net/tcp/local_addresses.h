@@ -12,7 +12,8 @@
 /// The addresses of ours that records of TCP mention, each once: a record then keeps two bytes
 /// instead of sixteen, since a host has few addresses and talks to many.
 ///
-/// Ownership:  room for `limit` addresses, taken at start. Each record holds a reference to its own.
+/// Ownership:  room for `limit` addresses, taken at start. Each record holds a reference to its
+///             own.
 /// Threading:  one lcore.
 /// Cost:       take() O(1) for the address that was taken last, otherwise O(addresses in use).
 /// Errors:     full: none. A reference that isn't held is refused by an assertion.

@@ -15,8 +15,8 @@
 /// judge_timeout  what a connection does when its timeout has come: send again, ask for another
 ///                route too, or give up.
 ///
-/// Ownership:  plain values, members of a connection: 16 and 12 bytes. The settings are the layer's,
-///             shared by all connections.
+/// Ownership:  plain values, members of a connection: 16 and 12 bytes. The settings are the
+///             layer's, shared by all connections.
 /// Threading:  one lcore.
 /// Cost:       a sample is about twenty instructions, a timeout ten. No division.
 /// Errors:     none. A sample of zero counts as 1 us; one above rto_max as rto_max.
@@ -140,8 +140,8 @@ enum class TimeoutVerdict : std::uint8_t {
 };
 
 /// The timeout of a segment has come, after `retransmissions` of it and `waited` since it was first
-/// sent. `r2` is the connection's own limit (MUST-21) or the layer's; kNoTimeout never gives up. Not
-/// for zero-window probes: while they are answered the connection stays (RFC 9293, 3.8.6.1).
+/// sent. `r2` is the connection's own limit (MUST-21) or the layer's; kNoTimeout never gives up.
+/// Not for zero-window probes: while they are answered the connection stays (RFC 9293, 3.8.6.1).
 [[nodiscard]] constexpr TimeoutVerdict judge_timeout(unsigned retransmissions, Delay waited,
                                                      Delay r2) noexcept {
   if (waited >= r2) return TimeoutVerdict::give_up;

@@ -32,7 +32,7 @@
 
 namespace pinion {
 
-/// The options that the SYN had, and our answer.
+/// What a SYN said, and what we answered.
 struct SynRecord {
   CompactAddress remote{};
   std::uint16_t remote_port = 0;
@@ -68,8 +68,9 @@ class SynCache {
   /// `secret` comes from the system's random numbers.
   SynCache(const SynCacheOptions& options, const SipKey& secret) noexcept;
 
-  /// A record for a SYN whose tuple has none, to which the SYN-ACK goes out now: a copy of `record`,
-  /// in which only what the SYN said and our number have to be set. nullptr when there is no room.
+  /// A record for a SYN whose tuple has none, to which the SYN-ACK goes out now: a copy of
+  /// `record`, in which only what the SYN said and our number have to be set. nullptr when there is
+  /// no room.
   SynRecord* insert(const FourTuple& tuple, const SynRecord& record, Instant now) noexcept;
 
   [[nodiscard]] SynRecord* find(const FourTuple& tuple) noexcept;
@@ -77,9 +78,9 @@ class SynCache {
   /// The handshake is complete, or was reset.
   void remove(const SynRecord& record) noexcept;
 
-  /// Goes over at most `budget` records that are due. Calls `resend(record)` for those whose SYN-ACK
-  /// goes out again, and `drop(record)` before one is removed. Neither may call the cache, except
-  /// for tuple_of(). How many there were.
+  /// Goes over at most `budget` records that are due. Calls `resend(record)` for those whose
+  /// SYN-ACK goes out again, and `drop(record)` before one is removed. Neither may call the cache,
+  /// except for tuple_of(). How many there were.
   template <class Resend, class Drop>
   std::size_t expire(Instant now, std::size_t budget, Resend&& resend, Drop&& drop) noexcept {
     std::size_t done = 0;

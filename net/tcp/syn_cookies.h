@@ -15,13 +15,13 @@
 /// The sequence number of the SYN-ACK carries, from the highest bit, whether the count of 64 s
 /// periods is odd, three bits for the peer's MSS, and 28 bits of SipHash-2-4 over the tuple, the
 /// peer's number, the count and the MSS. It is good in its period and the next one: of the 2^32
-/// numbers, a guess hits one of the sixteen that are. When the peer has timestamps, the low six bits
-/// of ours carry its window scale and whether it knows SACK and ECN; nothing secures them, since a
-/// peer that changes them harms itself.
+/// numbers, a guess hits one of the sixteen that are. When the peer has timestamps, the low six
+/// bits of ours carry its window scale and whether it knows SACK and ECN; nothing secures them,
+/// since a peer that changes them harms itself.
 ///
 /// Ownership:  a value of 16 bytes, the secret: from the system's random numbers at start.
 /// Threading:  any.
-/// Cost:       14 rounds of SipHash-2-4 at most for each cookie made or checked.
+/// Cost:       18 rounds of SipHash-2-4 at most for each cookie made or checked.
 /// Errors:     a number that is no cookie, or too old: none. Without timestamps the peer's window
 ///             scale and SACK are lost, and it sees a SYN-ACK that offers neither.
 

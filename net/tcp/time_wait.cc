@@ -9,8 +9,8 @@ namespace pinion {
 namespace {
 
 /// Whether a SYN is of a new connection and no old duplicate (RFC 6191, 2): its timestamp is newer
-/// than the last one's; or there is none to compare and its number is beyond the last one's; or only
-/// the new connection has timestamps.
+/// than the last one's; or there is none to compare and its number is beyond the last one's; or
+/// only the new connection has timestamps.
 bool reopens(const TimeWaitRecord& record, const TimeWaitSegment& syn) noexcept {
   const bool newer_number = after(syn.sequence, record.rcv_nxt);
   if (!syn.timestamp) return newer_number;

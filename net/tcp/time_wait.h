@@ -13,14 +13,14 @@
 #include "local_addresses.h"
 #include "record_pool.h"
 
-/// Connections in TIME-WAIT (RFC 9293, 3.4.2), of which 48 bytes are kept: enough to acknowledge the
-/// peer's FIN again, and to tell a new connection's SYN from an old one's.
+/// Connections in TIME-WAIT (RFC 9293, 3.4.2), of which 48 bytes are kept: enough to acknowledge
+/// the peer's FIN again, and to tell a new connection's SYN from an old one's.
 ///
-/// Ownership:  records and their table, taken at start. A record is the pool's; a reference to one is
-///             good until the next call that isn't const.
+/// Ownership:  records and their table, taken at start. A record is the pool's; a reference to one
+///             is good until the next call that isn't const.
 /// Threading:  one lcore.
-/// Cost:       every operation O(1): all records wait equally long, so that the first in is the first
-///             out, and no timer is kept for any.
+/// Cost:       every operation O(1): all records wait equally long, so that the first in is the
+///             first out, and no timer is kept for any.
 /// Errors:     full: the oldest record gives way. Whoever closes is then protected for a shorter
 ///             time, and nobody's connection fails.
 ///
@@ -105,8 +105,8 @@ class TimeWaitTable {
   [[nodiscard]] TimeWaitVerdict answer(const TimeWaitRecord& record, const TimeWaitSegment& segment,
                                        Instant now) noexcept;
 
-  /// Whether we may connect again although the wait isn't over: with timestamps, which have moved on
-  /// after a second, the peer tells new segments from old ones, and so do we (RFC 6191).
+  /// Whether we may connect again although the wait isn't over: with timestamps, which have moved
+  /// on after a second, the peer tells new segments from old ones, and so do we (RFC 6191).
   [[nodiscard]] bool may_reconnect(const TimeWaitRecord& record, Instant now) const noexcept;
 
   /// The wait is over, or the connection reopened.
