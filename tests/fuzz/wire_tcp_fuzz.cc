@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (options_size > wire::kTcpMaxOptionsSize) return 0;
   wire::TcpSegment segment = *parsed;
   segment.header.data_offset = static_cast<std::uint8_t>((wire::kTcpHeaderSize + options_size) / 4);
-  test::Bytes written(wire::kTcpHeaderSize + options_size);
+  test::PacketBytes written(wire::kTcpHeaderSize + options_size);
   require(wire::emit_tcp(written, segment.header, segment.options) == written.size(), "size");
   const auto again = wire::parse_tcp(written);
   require(again.has_value() && *again == segment, "written, it is read as something else");

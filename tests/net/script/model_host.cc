@@ -8,7 +8,7 @@ namespace {
 
 constexpr Delay kRetransmit = std::chrono::milliseconds{200};
 
-void put_word(Bytes& bytes, std::uint32_t word) {
+void put_word(PacketBytes& bytes, std::uint32_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     bytes.push_back(static_cast<std::byte>(word >> shift));
   }
@@ -48,8 +48,8 @@ void ModelHost::advance(Instant to) {
   retransmit_at_ = now_ + kRetransmit;
 }
 
-void ModelHost::inject(std::span<const Bytes> packets) {
-  for (const Bytes& bytes : packets) {
+void ModelHost::inject(std::span<const PacketBytes> packets) {
+  for (const PacketBytes& bytes : packets) {
     const auto packet = read_packet(bytes);
     fault_ = packet ? "" : packet.error();
     if (packet) receive(*packet);
@@ -173,7 +173,7 @@ void ModelHost::emit(const Segment& segment) {
   Segment spoiled = segment;
   if (spoil) spoil(spoiled);
   if (loses && loses(spoiled)) return;
-  Bytes packet = write_packet(host_.address, peer_.address, spoiled);
+  PacketBytes packet = write_packet(host_.address, peer_.address, spoiled);
   if (spoil_packet) spoil_packet(packet);
   out_.push_back({now_, std::move(packet)});
 }

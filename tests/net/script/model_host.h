@@ -20,16 +20,16 @@ class ModelHost final : public ScriptWorld {
  public:
   explicit ModelHost(bool v6 = false);
 
-  std::function<void(Segment&)> spoil;        ///< Changes what goes out.
-  std::function<void(Bytes&)> spoil_packet;   ///< Changes the bytes that go out.
-  std::function<bool(const Segment&)> loses;  ///< Whether it doesn't go out.
-  Delay ack_delay;                            ///< Between data and its ACK.
-  bool stuck = false;                         ///< No timer ever fires.
+  std::function<void(Segment&)> spoil;             ///< Changes what goes out.
+  std::function<void(PacketBytes&)> spoil_packet;  ///< Changes the bytes that go out.
+  std::function<bool(const Segment&)> loses;       ///< Whether it doesn't go out.
+  Delay ack_delay;                                 ///< Between data and its ACK.
+  bool stuck = false;                              ///< No timer ever fires.
 
   [[nodiscard]] Endpoint host() const override { return host_; }
   [[nodiscard]] Endpoint peer() const override { return peer_; }
   [[nodiscard]] Instant now() const override { return now_; }
-  void inject(std::span<const Bytes> packets) override;
+  void inject(std::span<const PacketBytes> packets) override;
   std::optional<SentPacket> take() override;
   [[nodiscard]] Instant next_deadline() const override;
   void advance(Instant to) override;

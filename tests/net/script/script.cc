@@ -56,7 +56,7 @@ class Runner {
   }
 
   void run_arrival(const ArrivalStep& arrival) {
-    std::vector<Bytes> packets;
+    std::vector<PacketBytes> packets;
     for (const SegmentPattern& pattern : arrival.burst) {
       ScriptFlow& of = flow(pattern.flow);
       const Segment segment = of.arrival(pattern);

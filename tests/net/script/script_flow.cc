@@ -11,7 +11,7 @@ std::uint32_t low_word(std::int64_t number) {
   return static_cast<std::uint32_t>(number);
 }
 
-void put_word(Bytes& bytes, std::uint32_t word) {
+void put_word(PacketBytes& bytes, std::uint32_t word) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     bytes.push_back(static_cast<std::byte>(word >> shift));
   }
@@ -150,7 +150,7 @@ Segment ScriptFlow::arrival(const SegmentPattern& pattern) {
   return segment;
 }
 
-Bytes ScriptFlow::packet_of(const Segment& segment, const SegmentDamage& damage) const {
+PacketBytes ScriptFlow::packet_of(const Segment& segment, const SegmentDamage& damage) const {
   return write_packet(peer_.address, host_.address, segment, damage);
 }
 

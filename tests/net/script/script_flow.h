@@ -35,7 +35,7 @@ class ScriptFlow {
 
   /// What arrives, as an IP packet.
   [[nodiscard]] Segment arrival(const SegmentPattern& pattern);
-  [[nodiscard]] Bytes packet_of(const Segment& segment, const SegmentDamage& damage) const;
+  [[nodiscard]] PacketBytes packet_of(const Segment& segment, const SegmentDamage& damage) const;
 
   /// Takes ports, ISN and the clock of timestamps from what the host has sent, unless they are
   /// known; `pattern` says what they stand for in the script.

@@ -274,7 +274,7 @@ TEST(Script, ReportsPacketsThatAreBroken) {
                           {v6 ? std::size_t{5} : std::size_t{3}, "length"}};
     for (const Case& broken : cases) {
       ModelHost host(v6);
-      host.spoil_packet = [&broken](Bytes& packet) { packet[broken.at] ^= std::byte{0x80}; };
+      host.spoil_packet = [&broken](PacketBytes& packet) { packet[broken.at] ^= std::byte{0x80}; };
       const std::string text = failure_of(host, std::string(kOpen), ScriptFault::broken, "> S");
       EXPECT_TRUE(says(text, broken.says));
     }

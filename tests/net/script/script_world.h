@@ -19,7 +19,7 @@ namespace pinion::test {
 /// An IP packet that the host has sent, and when.
 struct SentPacket {
   Instant at;
-  Bytes bytes;
+  PacketBytes bytes;
 };
 
 class ScriptWorld {
@@ -39,7 +39,7 @@ class ScriptWorld {
 
   /// IP packets arrive now, all in one burst. When this returns, the burst is over and what the
   /// host sends in answer is ready to be taken.
-  virtual void inject(std::span<const Bytes> packets) = 0;
+  virtual void inject(std::span<const PacketBytes> packets) = 0;
 
   /// The next packet that the host has sent.
   virtual std::optional<SentPacket> take() = 0;

@@ -37,15 +37,15 @@ std::uint32_t u32_at(std::span<const std::byte> bytes, std::size_t at) {
   return static_cast<std::uint32_t>(number_at(bytes, at, 4));
 }
 
-void put(Bytes& bytes, std::size_t size, std::uint64_t value) {
+void put(PacketBytes& bytes, std::size_t size, std::uint64_t value) {
   for (std::size_t i = size; i != 0; --i) {
     bytes.push_back(static_cast<std::byte>(value >> (8 * (i - 1))));
   }
 }
-void put(Bytes& bytes, std::span<const std::byte> more) {
+void put(PacketBytes& bytes, std::span<const std::byte> more) {
   bytes.insert(bytes.end(), more.begin(), more.end());
 }
-void put(Bytes& bytes, const IpAddress& address) {
+void put(PacketBytes& bytes, const IpAddress& address) {
   const std::size_t size = address.is_v4() ? 4 : 16;
   for (std::size_t i = 0; i < size; ++i) bytes.push_back(std::byte{address.bytes()[i]});
 }
@@ -63,7 +63,7 @@ std::uint16_t checksum(std::span<const std::byte> bytes) {
 
 std::uint16_t tcp_checksum(const IpAddress& source, const IpAddress& destination,
                            std::span<const std::byte> segment) {
-  Bytes summed;
+  PacketBytes summed;
   put(summed, source);
   put(summed, destination);
   put(summed, 4, segment.size());
@@ -72,13 +72,13 @@ std::uint16_t tcp_checksum(const IpAddress& source, const IpAddress& destination
   return checksum(summed);
 }
 
-void set_u16(Bytes& bytes, std::size_t at, std::uint16_t value) {
+void set_u16(PacketBytes& bytes, std::size_t at, std::uint16_t value) {
   bytes[at] = static_cast<std::byte>(value >> 8);
   bytes[at + 1] = static_cast<std::byte>(value);
 }
 
-Bytes option_bytes(const Segment& segment, const SegmentDamage& damage) {
-  Bytes options;
+PacketBytes option_bytes(const Segment& segment, const SegmentDamage& damage) {
+  PacketBytes options;
   for (const SegmentOption& option : segment.options) {
     put(options, 1, option.kind);
     put(options, 1, option.data.size() + 2);
@@ -168,8 +168,8 @@ tl::expected<Payload, std::string> read_ipv6(std::span<const std::byte> bytes) {
   return Payload{address(8), address(24), bytes.subspan(kIpv6Header)};
 }
 
-Bytes ip_header(const IpAddress& source, const IpAddress& destination, std::size_t payload) {
-  Bytes header;
+PacketBytes ip_header(const IpAddress& source, const IpAddress& destination, std::size_t payload) {
+  PacketBytes header;
   if (source.is_v6()) {
     put(header, 4, 0x60000000);
     put(header, 2, payload);
@@ -209,10 +209,10 @@ std::byte pattern_byte(std::uint64_t offset) {
   return static_cast<std::byte>(mixed >> 24);
 }
 
-Bytes write_tcp(const Segment& segment, const SegmentDamage& damage) {
-  const Bytes options = option_bytes(segment, damage);
+PacketBytes write_tcp(const Segment& segment, const SegmentDamage& damage) {
+  const PacketBytes options = option_bytes(segment, damage);
   const std::size_t words = (kTcpHeader + options.size()) / 4;
-  Bytes bytes;
+  PacketBytes bytes;
   put(bytes, 2, segment.source_port);
   put(bytes, 2, segment.destination_port);
   put(bytes, 4, segment.sequence);
@@ -253,16 +253,16 @@ tl::expected<Segment, std::string> read_tcp(std::span<const std::byte> bytes) {
   return segment;
 }
 
-Bytes write_ip(const IpAddress& source, const IpAddress& destination,
-               std::span<const std::byte> segment) {
-  Bytes packet = ip_header(source, destination, segment.size());
+PacketBytes write_ip(const IpAddress& source, const IpAddress& destination,
+                     std::span<const std::byte> segment) {
+  PacketBytes packet = ip_header(source, destination, segment.size());
   put(packet, segment);
   return packet;
 }
 
-Bytes write_packet(const IpAddress& source, const IpAddress& destination, const Segment& segment,
-                   const SegmentDamage& damage) {
-  Bytes tcp = write_tcp(segment, damage);
+PacketBytes write_packet(const IpAddress& source, const IpAddress& destination,
+                         const Segment& segment, const SegmentDamage& damage) {
+  PacketBytes tcp = write_tcp(segment, damage);
   if (tcp.size() >= 18) {
     const std::uint16_t right = tcp_checksum(source, destination, tcp);
     set_u16(tcp, 16, damage.checksum ? static_cast<std::uint16_t>(right ^ 0x0100U) : right);

@@ -15,7 +15,7 @@
 
 namespace pinion::test {
 
-using Bytes = std::vector<std::byte>;
+using PacketBytes = std::vector<std::byte>;
 
 inline constexpr std::uint8_t kFin = 0x01;
 inline constexpr std::uint8_t kSyn = 0x02;
@@ -37,7 +37,7 @@ inline constexpr std::uint8_t kOptionTimestamps = 8;
 /// One option, whatever its kind; `data` is what is behind the length byte.
 struct SegmentOption {
   std::uint8_t kind = 0;
-  Bytes data;
+  PacketBytes data;
 
   /// The 32-bit number at `at` in the data.
   [[nodiscard]] std::uint32_t word(std::size_t at) const;
@@ -54,7 +54,7 @@ struct Segment {
   std::uint16_t window = 0;
   std::uint16_t urgent_pointer = 0;
   std::vector<SegmentOption> options;  ///< In order, without NOPs and EOL.
-  Bytes payload;
+  PacketBytes payload;
 
   [[nodiscard]] bool has(std::uint8_t flag) const { return (flags & flag) != 0; }
   /// The last option of `kind`; nullptr when there is none.
@@ -63,7 +63,7 @@ struct Segment {
 
 /// What is to be wrong with a segment that is built.
 struct SegmentDamage {
-  Bytes raw_options{};  ///< Behind the others, ahead of the padding.
+  PacketBytes raw_options{};  ///< Behind the others, ahead of the padding.
   std::optional<std::uint8_t> data_offset{};
   std::optional<std::size_t> cut_to{};  ///< So many bytes of the segment are left.
   bool checksum = false;
@@ -79,18 +79,18 @@ struct SegmentDamage {
 
 /// The segment's own bytes: the header with options, padded with EOL, and the payload. The checksum
 /// is 0.
-[[nodiscard]] Bytes write_tcp(const Segment& segment, const SegmentDamage& damage = {});
+[[nodiscard]] PacketBytes write_tcp(const Segment& segment, const SegmentDamage& damage = {});
 
 /// Reads a segment, checksum and payload's meaning aside. A fault is named as net/wire names it.
 [[nodiscard]] tl::expected<Segment, std::string> read_tcp(std::span<const std::byte> bytes);
 
 /// An IP packet of either family with these bytes as its TCP segment.
-[[nodiscard]] Bytes write_ip(const IpAddress& source, const IpAddress& destination,
-                             std::span<const std::byte> segment);
+[[nodiscard]] PacketBytes write_ip(const IpAddress& source, const IpAddress& destination,
+                                   std::span<const std::byte> segment);
 
 /// An IP packet of either family with `segment` in it, checksums included.
-[[nodiscard]] Bytes write_packet(const IpAddress& source, const IpAddress& destination,
-                                 const Segment& segment, const SegmentDamage& damage = {});
+[[nodiscard]] PacketBytes write_packet(const IpAddress& source, const IpAddress& destination,
+                                       const Segment& segment, const SegmentDamage& damage = {});
 
 struct ReadPacket {
   IpAddress source;

@@ -13,8 +13,8 @@ namespace {
 using wire::SequenceNumber;
 using wire::TcpOptions;
 
-Bytes emitted(const wire::TcpSegment& segment) {
-  Bytes bytes(60, std::byte{0xee});
+PacketBytes emitted(const wire::TcpSegment& segment) {
+  PacketBytes bytes(60, std::byte{0xee});
   bytes.resize(wire::emit_tcp(bytes, segment.header, segment.options));
   return bytes;
 }
@@ -23,7 +23,7 @@ Bytes emitted(const wire::TcpSegment& segment) {
 std::vector<int> option_bytes(const TcpOptions& options) {
   wire::TcpHeader header;
   header.source_port = header.destination_port = 1;
-  const Bytes bytes = emitted({header, options});
+  const PacketBytes bytes = emitted({header, options});
   std::vector<int> numbers;
   for (std::size_t at = 20; at < bytes.size(); ++at) {
     numbers.push_back(std::to_integer<int>(bytes[at]));
@@ -35,7 +35,7 @@ TEST(TcpEmitter, IsReadBackAsItWas) {
   Random random(seed());
   for (std::uint64_t i = 0; i < scaled(50'000); ++i) {
     const wire::TcpSegment segment = random_segment(random);
-    const Bytes bytes = emitted(segment);
+    const PacketBytes bytes = emitted(segment);
     const auto parsed = wire::parse_tcp(bytes);
     ASSERT_TRUE(parsed) << "case " << i << ": " << to_string(parsed.error());
     ASSERT_EQ(*parsed, segment) << "case " << i;
@@ -47,7 +47,7 @@ TEST(TcpEmitter, WritesWholeWordsAndNothingBehindThem) {
   Random random(seed());
   for (std::uint64_t i = 0; i < scaled(5'000); ++i) {
     const wire::TcpSegment segment = random_segment(random);
-    Bytes bytes(80, std::byte{0xee});
+    PacketBytes bytes(80, std::byte{0xee});
     const std::size_t size = wire::emit_tcp(bytes, segment.header, segment.options);
     ASSERT_EQ(size % 4, 0U);
     ASSERT_EQ(size, wire::kTcpHeaderSize + wire::tcp_options_size(segment.options));
@@ -95,7 +95,7 @@ TEST(TcpEmitter, FillsAHeaderWithThreeBlocksBesideTimestampsAndFourWithout) {
 
 TEST(TcpEmitter, LeavesTheChecksumZero) {
   Random random(seed());
-  const Bytes bytes = emitted(random_segment(random));
+  const PacketBytes bytes = emitted(random_segment(random));
   EXPECT_EQ(bytes[16], std::byte{0});
   EXPECT_EQ(bytes[17], std::byte{0});
 }
@@ -106,12 +106,12 @@ TEST(TcpEmitterDeathTest, RefusesOptionsThatDoNotFit) {
   TcpOptions options;
   options.timestamps = {1, 2};
   for (int i = 0; i < 4; ++i) options.sack.push_back({});
-  Bytes bytes(80);
+  PacketBytes bytes(80);
   EXPECT_DEATH(wire::emit_tcp(bytes, {}, options), "options_size <= kTcpMaxOptionsSize");
 }
 
 TEST(TcpEmitterDeathTest, RefusesTooLittleRoom) {
-  Bytes bytes(19);
+  PacketBytes bytes(19);
   EXPECT_DEATH(wire::emit_tcp(bytes, {}, {}), "size <= to.size");
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 using wire::WireFault;
 
-Bytes bytes_of(std::initializer_list<int> values) {
-  Bytes bytes;
+PacketBytes bytes_of(std::initializer_list<int> values) {
+  PacketBytes bytes;
   for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
   return bytes;
 }
@@ -32,7 +32,7 @@ Segment plain_segment() {
 }
 
 /// A segment whose options are these bytes and, up to a word, EOL.
-Bytes with_options(std::initializer_list<int> options) {
+PacketBytes with_options(std::initializer_list<int> options) {
   return write_tcp(plain_segment(), {.raw_options = bytes_of(options)});
 }
 
@@ -63,17 +63,17 @@ TEST(TcpParser, ReadsEveryField) {
 }
 
 TEST(TcpParser, IgnoresTheReservedBits) {
-  Bytes bytes = write_tcp(plain_segment());
+  PacketBytes bytes = write_tcp(plain_segment());
   const auto before = wire::parse_tcp(bytes);
   bytes[12] |= std::byte{0x0f};
   EXPECT_EQ(wire::parse_tcp(bytes), before);
 }
 
 TEST(TcpParser, RefusesWhatEndsWithinTheHeaderAtEveryByte) {
-  const Bytes bytes = with_options({8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1});
+  const PacketBytes bytes = with_options({8, 10, 1, 2, 3, 4, 5, 6, 7, 8, 1, 1});
   for (std::size_t size = 0; size < 32; ++size) {
     // In a block of its own, so that AddressSanitizer sees who reads on.
-    const Bytes front(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const PacketBytes front(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
     const auto segment = wire::parse_tcp(front);
     ASSERT_FALSE(segment) << size;
     const WireFault fault = size < 20 ? WireFault::tcp_truncated : WireFault::tcp_header_length;
@@ -83,7 +83,7 @@ TEST(TcpParser, RefusesWhatEndsWithinTheHeaderAtEveryByte) {
 }
 
 TEST(TcpParser, RefusesEveryWrongDataOffset) {
-  const Bytes payload(16);
+  const PacketBytes payload(16);
   for (std::uint8_t words = 0; words < 16; ++words) {
     Segment segment = plain_segment();
     segment.payload = payload;  // 36 bytes: up to 9 words may be the header.
@@ -193,10 +193,10 @@ TEST(TcpParser, RefusesLengthsPastTheEnd) {
 TEST(TcpParser, RefusesEveryWrongLengthOfAKnownOption) {
   for (const int kind : {2, 3, 4, 5, 8}) {
     for (int size = 2; size <= 40; ++size) {
-      Bytes options(40, std::byte{1});
+      PacketBytes options(40, std::byte{1});
       options[0] = static_cast<std::byte>(kind);
       options[1] = static_cast<std::byte>(size);
-      const Bytes bytes = write_tcp(plain_segment(), {.raw_options = options});
+      const PacketBytes bytes = write_tcp(plain_segment(), {.raw_options = options});
       const bool right = kind == 2   ? size == 4
                          : kind == 3 ? size == 3
                          : kind == 4 ? size == 2
@@ -213,7 +213,7 @@ TEST(TcpParser, RefusesEveryWrongLengthOfAKnownOption) {
 TEST(TcpParser, AgreesWithTheSlowReaderOnRandomBytes) {
   Random random(seed());
   for (std::uint64_t i = 0; i < scaled(50'000); ++i) {
-    Bytes bytes(random.below(70));
+    PacketBytes bytes(random.below(70));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(random.next());
     // Mostly a data offset that may be, and options of small numbers: else little is reached.
     if (bytes.size() > 20 && random.chance(0.9)) {

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <span>
+
+#include <pinion/lib/time.h>
+#include <pinion/net/address.h>
+#include <pinion/net/packet.h>
+#include <pinion/timers/timing_wheel.h>
+
+#include "script_world.h"
+#include "stack/ip_layer.h"
+
+/// A script's world around a transport of net/stack's kind: an IP layer that ends at the script, a
+/// wheel on virtual time. Who derives from it owns the transport and gives its calls names.
+
+namespace pinion::test {
+
+/// What a transport sends becomes the bytes of IP packets.
+class ScriptIpLayer final : public IpLayer {
+ public:
+  ScriptIpLayer(IpAddress local, std::size_t mtu) : local_(local), mtu_(mtu) {}
+
+  void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept override;
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination) const noexcept override;
+  void learn_path_mtu(const IpAddress& destination, std::size_t mtu, Instant now) noexcept override;
+  [[nodiscard]] std::optional<IpAddress> source_for(
+      const IpAddress& destination) const noexcept override;
+  [[nodiscard]] bool is_local(const IpAddress& address) const noexcept override;
+  void confirm_reachable(const IpAddress& destination, Instant now) noexcept override;
+
+  std::optional<SentPacket> take();
+
+  /// How often the transport has said that its peer answers.
+  [[nodiscard]] std::size_t confirmations() const { return confirmations_; }
+
+ private:
+  IpAddress local_;
+  std::size_t mtu_;
+  std::size_t confirmations_ = 0;
+  std::deque<SentPacket> sent_;
+};
+
+class TransportWorld : public ScriptWorld {
+ public:
+  /// The host is 192.0.2.1 or 2001:db8::1, its listener's port 7; the peer is the same with 2 at
+  /// the end, and its port 80. Packets come from `pool`.
+  explicit TransportWorld(PacketPool& pool, bool v6 = false, std::size_t mtu = 1500);
+
+  [[nodiscard]] Endpoint host() const override { return host_; }
+  [[nodiscard]] Endpoint peer() const override { return peer_; }
+  [[nodiscard]] Instant now() const override { return now_; }
+  void inject(std::span<const PacketBytes> packets) override;
+  std::optional<SentPacket> take() override { return ip_.take(); }
+  [[nodiscard]] Instant next_deadline() const override { return wheel_.next_expiry(); }
+  void advance(Instant to) override;
+
+ protected:
+  [[nodiscard]] ScriptIpLayer& ip() { return ip_; }
+  [[nodiscard]] TimingWheel& wheel() { return wheel_; }
+  [[nodiscard]] virtual IpTransport& transport() = 0;
+
+ private:
+  PacketPtr packet_of(std::span<const std::byte> bytes);
+
+  PacketPool& pool_;
+  const Endpoint host_;
+  const Endpoint peer_;
+  Instant now_;
+  TimingWheel wheel_;
+  ScriptIpLayer ip_;
+};
+
+}  // namespace pinion::test
