@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "script/script.h"
+#include "script_options.h"
 #include "script_tcp.h"
 #include "two_hosts.h"
 
@@ -15,42 +16,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// No options but MSS, and windows of 64 KiB.
-ScriptTcpOptions plain() {
-  ScriptTcpOptions options;
-  options.config.timestamps = false;
-  options.config.window_scale = false;
-  options.config.sack = false;
-  options.socket.receive_buffer = 65'535;
-  return options;
-}
-
-constexpr std::string_view kAccept = R"(
-  < S 0:0(0) win 65535 <mss 1460>
-  > S. 0:0(0) ack 1 win 65535 <mss 1460>
-  < . 1:1(0) ack 1 win 65535
-  accept -> accepted
-)";
-
-std::string after_accept(const std::string& script) {
-  return std::string(kAccept) + script;
-}
-
-/// Full segments of `size` from `begin` on.
-std::string segments(std::uint32_t begin, int count, std::uint32_t size) {
-  std::string lines;
-  for (int i = 0; i < count; ++i, begin += size) {
-    lines += "> . " + std::to_string(begin) + ":" + std::to_string(begin + size) + "(" +
-             std::to_string(size) + ") ack 1\n";
-  }
-  return lines;
-}
-
 TEST(TcpCases, W1_InFlightIsBoundedByCongestionWindowAndWindow) {
-  ScriptTcp world(plain());
-  EXPECT_TRUE(run_script(world, after_accept("write 100000 -> 100000\n" + segments(1, 10, 1460) +
-                                             "+990ms nothing\nabort\n> R. 14601:14601(0)\n")));
-  ScriptTcp narrow(plain());
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(
+      run_script(world, after_accept("write 100000 -> 100000\n" + full_segments(1, 10, 1460) +
+                                     "+990ms nothing\nabort\n> R. 14601:14601(0)\n")));
+  ScriptTcp narrow(plain_tcp());
   EXPECT_TRUE(run_script(narrow, after_accept(R"(
     < . 1:1(0) ack 1 win 3000
     write 100000 -> 100000
@@ -80,7 +51,7 @@ TEST(TcpCases, W2_DrainingAFullReceiveBufferSendsAWindowUpdate) {
 }
 
 TEST(TcpCases, W3_ASmallWindowWhoseUpdateIsLostIsNoDeadlock) {
-  ScriptTcp world(plain());
+  ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
     < . 1:1(0) ack 1 win 100
     write 1000 -> 1000
@@ -94,7 +65,7 @@ TEST(TcpCases, W3_ASmallWindowWhoseUpdateIsLostIsNoDeadlock) {
 }
 
 TEST(TcpCases, W4_ZeroWindowProbeDrawsAnAck) {
-  ScriptTcp world(plain());
+  ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
     < . 1:1(0) ack 1 win 0
     write 10 -> 10
@@ -116,7 +87,7 @@ TEST(TcpCases, W4_ZeroWindowProbeDrawsAnAck) {
 }
 
 TEST(TcpCases, W4_AProbedConnectionStaysWhileThePeerAnswers) {
-  ScriptTcp world(plain());
+  ScriptTcp world(plain_tcp());
   std::string script = "< . 1:1(0) ack 1 win 0\nwrite 10 -> 10\n";
   const char* const times[] = {"1s", "2s", "4s", "8s", "16s", "32s", "60s"};
   for (int i = 0; i < 40; ++i) {
@@ -128,7 +99,7 @@ TEST(TcpCases, W4_AProbedConnectionStaysWhileThePeerAnswers) {
 }
 
 TEST(TcpCases, W5_OldDataAndProbesAreAlwaysAcknowledged) {
-  ScriptTcp world(plain());
+  ScriptTcp world(plain_tcp());
   std::string script = "< P. 1:101(100) ack 1\n+40ms > . 1:1(0) ack 101\n";
   for (int i = 0; i < 50; ++i) script += "< P. 1:101(100) ack 1\n> . 1:1(0) ack 101\n";
   for (int i = 0; i < 50; ++i) script += "< . 100:100(0) ack 1\n> . 1:1(0) ack 101\n";
@@ -144,7 +115,7 @@ TEST(TcpCases, W6_WindowsInSynsAreNotScaledAndAnyBufferConnects) {
   };
   for (const Case& each : {Case{65'535, 0, 65'535}, Case{65'536, 1, 32'768},
                            Case{524'288, 4, 32'768}, Case{1'048'576, 5, 32'768}}) {
-    ScriptTcpOptions options = plain();
+    ScriptTcpOptions options = plain_tcp();
     options.config.window_scale = true;
     options.socket.receive_buffer = each.buffer;
     const std::string scale = std::to_string(each.scale);
@@ -166,7 +137,7 @@ TEST(TcpCases, W6_WindowsInSynsAreNotScaledAndAnyBufferConnects) {
 
 TEST(TcpCases, W7_TinyMssIsClampedAndOptionsCount) {
   for (const char* mss : {"0", "1", "12"}) {
-    ScriptTcpOptions options = plain();
+    ScriptTcpOptions options = plain_tcp();
     options.config.timestamps = true;
     ScriptTcp world(options);
     EXPECT_TRUE(run_script(
@@ -186,7 +157,7 @@ TEST(TcpCases, W7_TinyMssIsClampedAndOptionsCount) {
 }
 
 TEST(TcpCases, W7_TheSmallerMssWinsOnPassiveOpen) {
-  ScriptTcp world(plain());
+  ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, R"(
     < S 0:0(0) win 65535 <mss 500>
     > S. 0:0(0) ack 1 <mss 1460>
@@ -202,8 +173,9 @@ TEST(TcpCases, W7_TheSmallerMssWinsOnPassiveOpen) {
 }
 
 TEST(TcpCases, W8_AShrunkWindowKeepsAcksValidAndBoundsRetransmission) {
-  ScriptTcp world(plain());
-  EXPECT_TRUE(run_script(world, after_accept("write 5000 -> 5000\n" + segments(1, 3, 1460) + R"(
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(
+      run_script(world, after_accept("write 5000 -> 5000\n" + full_segments(1, 3, 1460) + R"(
     < . 1:1(0) ack 1461 win 1000
     +200ms > . 1461:2461(1000) ack 1
     < . 1:1(0) ack 2461 win 1000
@@ -217,7 +189,7 @@ TEST(TcpCases, W8_AShrunkWindowKeepsAcksValidAndBoundsRetransmission) {
 
 TEST(TcpCases, W9_NeitherSideDealsInSillyWindows) {
   // A reader that takes a byte at a time doesn't offer windows of a byte.
-  ScriptTcpOptions options = plain();
+  ScriptTcpOptions options = plain_tcp();
   options.socket.receive_buffer = 4'096;
   ScriptTcp reader(options);
   std::string script = R"(
@@ -233,7 +205,7 @@ TEST(TcpCases, W9_NeitherSideDealsInSillyWindows) {
   script += "+1s nothing\nclose\n> R. 1:1(0)\n";
   EXPECT_TRUE(run_script(reader, script));
   // A sender doesn't fill windows that open by a byte.
-  ScriptTcp sender(plain());
+  ScriptTcp sender(plain_tcp());
   EXPECT_TRUE(run_script(sender, after_accept(R"(
     < . 1:1(0) ack 1 win 0
     write 5000 -> 5000

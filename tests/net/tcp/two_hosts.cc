@@ -69,7 +69,7 @@ class TwoHosts::Host final : public IpLayer {
   std::unique_ptr<Tcp> tcp;
 };
 
-TwoHosts::TwoHosts(const TwoHostsOptions& options) : options_(options) {
+TwoHosts::TwoHosts(const TwoHostsOptions& options) : options_(options), random_(options.seed) {
   auto pool = SlabPacketPool::create(options.pool);
   PINION_ASSERT(pool);
   pool_ = std::move(*pool);
@@ -103,10 +103,18 @@ void TwoHosts::put_on_line(int from, PacketPtr packet, const IpDeparture& how) {
   EXPECT_LE(copy->chain_size() + (how.source.is_v4() ? 20 : 40), options_.mtu);
   if (recording) sent.push_back(line);
   if (!passes(line)) return;
-  line_.push_back({.arrives = now_ + options_.latency,
-                   .to = 1 - from,
-                   .packet = std::move(copy),
-                   .arrival = {.source = how.source, .destination = how.destination}});
+  fly(from, std::move(copy), {.source = how.source, .destination = how.destination});
+}
+
+void TwoHosts::fly(int from, PacketPtr packet, const IpArrival& arrival) {
+  const auto extra = random_.below(static_cast<std::uint64_t>(options_.jitter.count()) + 1);
+  const Instant arrives =
+      now_ + options_.latency + Delay(std::chrono::nanoseconds{static_cast<std::int64_t>(extra)});
+  const auto place =
+      std::upper_bound(line_.begin(), line_.end(), arrives,
+                       [](Instant time, const Flying& flying) { return time < flying.arrives; });
+  line_.insert(
+      place, {.arrives = arrives, .to = 1 - from, .packet = std::move(packet), .arrival = arrival});
 }
 
 void TwoHosts::forge(int from, const wire::TcpHeader& header, const wire::TcpOptions& options,
@@ -118,10 +126,7 @@ void TwoHosts::forge(int from, const wire::TcpHeader& header, const wire::TcpOpt
   const IpAddress source = address_of(from, options_.v6);
   const IpAddress destination = address_of(1 - from, options_.v6);
   wire::store_tcp_checksum(*packet, packet->size(), source, destination);
-  line_.push_back({.arrives = now_ + options_.latency,
-                   .to = 1 - from,
-                   .packet = std::move(packet),
-                   .arrival = {.source = source, .destination = destination}});
+  fly(from, std::move(packet), {.source = source, .destination = destination});
 }
 
 Instant TwoHosts::next_event() const {

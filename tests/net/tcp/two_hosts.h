@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include <pinion/lib/random.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
 #include <pinion/net/slab_packet_pool.h>
@@ -43,6 +44,7 @@ struct TwoHostsOptions {
   bool v6 = false;
   std::size_t mtu = 1500;
   Delay latency = std::chrono::milliseconds{5};
+  Delay jitter = {};  ///< Up to so much more, each packet at random: they overtake each other.
   SlabPacketPoolOptions pool = {};
   std::uint64_t seed = 1;
 };
@@ -87,12 +89,14 @@ class TwoHosts {
   };
 
   void put_on_line(int from, PacketPtr packet, const IpDeparture& how);
+  void fly(int from, PacketPtr packet, const IpArrival& arrival);
   void step(Instant to);
   [[nodiscard]] Instant next_event() const;
   void deliver();
 
   TwoHostsOptions options_;
   Instant now_{std::chrono::seconds{1000} + std::chrono::microseconds{300}};
+  Random random_;
   std::unique_ptr<SlabPacketPool> pool_;
   std::deque<Flying> line_;
   std::vector<std::unique_ptr<Host>> hosts_;
