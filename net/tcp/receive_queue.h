@@ -53,6 +53,14 @@ class ReceiveQueue {
   ReceiveQueue& operator=(const ReceiveQueue&) = delete;
   ~ReceiveQueue() { PINION_DCHECK(unread_ == nullptr); }
 
+  /// The peer's SYN says that its first byte has the number `next`. What was offered before it did
+  /// counts from there.
+  void start(wire::SequenceNumber next) noexcept {
+    PINION_DCHECK(empty());
+    edge_ = next + window();
+    next_ = next;
+  }
+
   /// RCV.NXT, and RCV.WND as it was last offered.
   [[nodiscard]] wire::SequenceNumber next() const noexcept { return next_; }
   [[nodiscard]] std::uint32_t window() const noexcept {

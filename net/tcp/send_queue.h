@@ -92,6 +92,8 @@ class SendQueue {
     return record_ == nullptr ? 0 : record_->true_size;
   }
 
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+
   /// Whether write() takes nothing until something is acknowledged.
   [[nodiscard]] bool full() const noexcept { return true_size() >= limit_; }
 

@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <utility>
+
+#include "tcp.h"
+
+/// Segments of connections: RFC 9293, 3.10.7.4, with RFC 5961 and RFC 7323.
+
+namespace pinion {
+
+using wire::TcpFlag;
+
+void Tcp::input(TcpConnection& c, TcpArrival& a) noexcept {
+  touch(c);
+  if (c.state == TcpState::syn_sent) return input_syn_sent(c, a);
+  if (!is_expected(c, a) && !pass_checks(c, a)) return;
+  c.last_heard = time_after_;
+  c.keepalive_sent = 0;
+  note_timestamp(c, a);
+  if (!input_ack(c, a)) return;
+  if (a.size != 0 || a.has(TcpFlag::fin)) input_text(c, a);
+}
+
+/// The next segment of an established connection, with nothing about it to be checked any further:
+/// what nearly all of them are.
+bool Tcp::is_expected(const TcpConnection& c, const TcpArrival& a) const noexcept {
+  constexpr std::uint8_t kMatters =
+      (wire::TcpFlags(TcpFlag::ack) | TcpFlag::syn | TcpFlag::fin | TcpFlag::rst).bits();
+  constexpr std::uint8_t kExpected = wire::TcpFlags(TcpFlag::ack).bits();
+  if (c.state != TcpState::established) return false;
+  if ((a.segment.header.flags.bits() & kMatters) != kExpected) return false;
+  if (a.sequence() != c.rcv_nxt() || a.size > c.receive.window()) return false;
+  if (!c.with_timestamps) return true;
+  const auto& timestamps = a.segment.options.timestamps;
+  return timestamps && static_cast<std::int32_t>(timestamps->value - c.timestamps.recent) >= 0;
+}
+
+/// First to fifth of 3.10.7.4: the sequence number, RST, SYN, and whether there is an ACK.
+bool Tcp::pass_checks(TcpConnection& c, TcpArrival& a) noexcept {
+  if (a.has(TcpFlag::syn)) return pass_syn(c, a);
+  if (!pass_paws(c, a)) return false;
+  if (!is_acceptable(c, a)) {
+    if (a.has(TcpFlag::rst)) {
+      drop(TcpDrop::reset_out_of_window);
+    } else {
+      refuse(c, a, TcpDrop::out_of_window);
+    }
+    return false;
+  }
+  if (a.has(TcpFlag::rst)) {
+    input_reset(c, a);
+    return false;
+  }
+  if (a.has(TcpFlag::ack)) return true;
+  drop(TcpDrop::no_ack_flag);
+  return false;
+}
+
+/// The table of 3.10.7.4. Two things are taken beyond it: a segment that covers the whole window and
+/// more, of which the window's part counts; and an empty one right behind the window, which is what
+/// a peer sends that has filled it and lost the first segment.
+bool Tcp::is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept {
+  const wire::SequenceNumber edge = c.receive.edge();
+  if (a.length() == 0) {
+    return at_or_before(c.rcv_nxt(), a.sequence()) && at_or_before(a.sequence(), edge);
+  }
+  return before(a.sequence(), edge) && after(a.end(), c.rcv_nxt());
+}
+
+/// RFC 7323, 5.3, R1; RST is exempt (5.2). After 24 days TS.Recent means nothing any more (5.5).
+bool Tcp::pass_paws(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (!c.with_timestamps || a.has(TcpFlag::rst)) return true;
+  if (!a.segment.options.timestamps) {
+    drop(TcpDrop::no_timestamp);
+    return false;
+  }
+  constexpr std::uint32_t kValid = 24 * 24 * 3600;
+  const std::uint32_t value = a.segment.options.timestamps->value;
+  if (static_cast<std::int32_t>(value - c.timestamps.recent) >= 0) return true;
+  if (seconds() - c.timestamps.recent_at_s > kValid) {
+    c.timestamps.recent = value;
+    return true;
+  }
+  refuse(c, a, TcpDrop::paws);
+  return false;
+}
+
+/// A SYN is challenged, wherever it lies (RFC 5961, 4): a peer that has restarted resets us by its
+/// answer. But in SYN-RECEIVED, after a simultaneous open, it may be the peer's once more, alone or
+/// with the ACK of ours.
+bool Tcp::pass_syn(TcpConnection& c, TcpArrival& a) noexcept {
+  if (c.state != TcpState::syn_received || a.sequence() + 1 != c.rcv_nxt()) {
+    drop(TcpDrop::syn_challenged);
+    challenge(c);
+    return false;
+  }
+  if (a.has(TcpFlag::ack)) return true;
+  send_syn(c);
+  return false;
+}
+
+/// Tells the peer what we expect. Data, SYN, FIN and probes are always answered; what bears nothing
+/// only within the challenges' limit, so that two ends that misunderstand each other don't answer
+/// for ever.
+void Tcp::refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept {
+  drop(why);
+  const bool is_probe = a.sequence() + 1 == c.rcv_nxt();
+  if (a.length() != 0 || is_probe) {
+    c.ack_now = true;
+    if (a.size != 0 && c.with_sack && before(a.sequence(), c.rcv_nxt())) {
+      const wire::SequenceNumber end = a.text_begin() + a.size;
+      c.beyond.note_duplicate(
+          {.left = a.sequence(), .right = before(c.rcv_nxt(), end) ? c.rcv_nxt() : end},
+          out_of_order_memory_);
+    }
+  } else {
+    challenge(c);
+  }
+}
+
+void Tcp::challenge(TcpConnection& c) noexcept {
+  if (c.challenges.allow(challenge_budget_, now_, random_)) {
+    ++stats_.challenge_acks;
+    c.ack_now = true;
+  } else {
+    ++stats_.challenge_acks_withheld;
+  }
+}
+
+/// Of an acceptable RST. Only one with the very number we expect ends the connection (RFC 5961, 3).
+void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (a.sequence() != c.rcv_nxt()) {
+    drop(TcpDrop::reset_challenged);
+    return challenge(c);
+  }
+  ++stats_.resets_in;
+  finish(c, c.state == TcpState::syn_received ? TcpEnd::refused : TcpEnd::reset);
+}
+
+/// RFC 7323, 4.3: the echo is of the segment that the next acknowledgment is for, or of an older one.
+void Tcp::note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (!c.with_timestamps || !a.segment.options.timestamps) return;
+  const std::uint32_t value = a.segment.options.timestamps->value;
+  if (static_cast<std::int32_t>(value - c.timestamps.recent) < 0) return;
+  if (after(a.sequence(), c.last_ack_sent)) return;
+  c.timestamps.recent = value;
+  c.timestamps.recent_at_s = seconds();
+}
+
+/// Seventh and eighth of 3.10.7.4: data and FIN.
+void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
+  if (!c.receives()) {
+    drop(TcpDrop::data_after_fin);
+    c.ack_now = true;
+    return;
+  }
+  if (c.discarding && a.size != 0 && has_passed(c.read_at)) {
+    drop(TcpDrop::data_after_close);
+    return reset(c, TcpEnd::data_after_close);
+  }
+  const TextOutcome outcome =
+      receive_text({.begin = a.text_begin(),
+                    .payload = std::move(a.packet),
+                    .fin = a.has(TcpFlag::fin),
+                    .report = c.with_sack},
+                   c.receive, c.beyond, receive_memory_, out_of_order_memory_);
+  stats_.bytes_in += outcome.delivered;
+  if (outcome.outside) drop(TcpDrop::out_of_window);
+  if (outcome.duplicate) drop(TcpDrop::duplicate_data);
+  if (outcome.no_room) drop(TcpDrop::no_room);
+  if (outcome.delivered != 0) {
+    if (c.unacked_segments < 2) ++c.unacked_segments;
+    if (c.discarding) {
+      c.receive.clear(receive_memory_);
+      c.has_read = true;
+    } else {
+      c.received = true;
+      c.add(TcpNews::readable);
+    }
+  }
+  if (outcome.out_of_order || outcome.duplicate || outcome.outside || outcome.no_room) {
+    c.ack_now = true;
+  }
+  if (outcome.fin) pass_fin(c);
+}
+
+/// Everything up to the peer's FIN has come.
+void Tcp::pass_fin(TcpConnection& c) noexcept {
+  c.fin_passed = true;
+  c.ack_now = true;
+  c.add(TcpNews::readable);
+  switch (c.state) {
+    case TcpState::established:
+      c.state = TcpState::close_wait;
+      break;
+    case TcpState::fin_wait_1:
+      c.state = TcpState::closing;
+      break;
+    case TcpState::fin_wait_2:
+      enter_time_wait(c);
+      break;
+    default:
+      PINION_ASSERT(false);
+  }
+}
+
+}  // namespace pinion

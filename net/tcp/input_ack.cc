@@ -1,0 +1,138 @@
+#include <algorithm>
+#include <limits>
+
+#include "tcp.h"
+
+/// What segments acknowledge: fifth of RFC 9293, 3.10.7.4, with RFC 5961, 5.
+
+namespace pinion {
+
+using wire::TcpFlag;
+
+namespace {
+
+/// What counts for a duplicate. While the window is shut the answers to our probes look like ones.
+AckSigns signs_of(const TcpConnection& c, const TcpArrival& a) noexcept {
+  const std::uint32_t window = std::uint32_t{a.segment.header.window} << c.snd_scale;
+  return {.data_outstanding = c.in_flight() && c.timer != TcpTimer::persist,
+          .carries_data = a.size != 0,
+          .syn_or_fin = a.has(TcpFlag::syn) || a.has(TcpFlag::fin),
+          .at_snd_una = a.acknowledgment() == c.snd_una,
+          .window_unchanged = window == c.snd_wnd};
+}
+
+}  // namespace
+
+/// False when the segment goes no further.
+bool Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (c.state == TcpState::syn_received && !input_handshake_ack(c, a)) return false;
+  const wire::SequenceNumber ack = a.acknowledgment();
+  if (after(ack, c.snd_max)) {
+    refuse(c, a, TcpDrop::ack_too_new);
+    return false;
+  }
+  if (before(ack, c.snd_una - c.max_snd_wnd())) {
+    refuse(c, a, TcpDrop::ack_too_old);
+    return false;
+  }
+  if (after(ack, c.snd_una)) {
+    acknowledge(c, a);
+  } else if (is_duplicate(signs_of(c, a))) {
+    const auto flight = static_cast<std::uint32_t>(c.snd_nxt - c.snd_una);
+    if (c.congestion.on_duplicate(c.snd_una, c.snd_max, flight)) {
+      ++stats_.fast_retransmits;
+      c.resend_first = true;
+    }
+  }
+  update_window(c, a);
+  return !c.over();
+}
+
+/// In SYN-RECEIVED: the ACK of our SYN, or a reset (3.10.7.4, fifth).
+bool Tcp::input_handshake_ack(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (a.acknowledgment() != c.snd_max) {
+    drop(TcpDrop::handshake_ack);
+    answer_by_reset(a);
+    return false;
+  }
+  establish(c, a);
+  return true;
+}
+
+/// Something new is acknowledged.
+void Tcp::acknowledge(TcpConnection& c, const TcpArrival& a) noexcept {
+  const wire::SequenceNumber ack = a.acknowledgment();
+  const auto flight = static_cast<std::uint32_t>(c.snd_nxt - c.snd_una);
+  const auto acked = static_cast<std::uint32_t>(ack - c.snd_una);
+  const bool fin_acked = c.fin_sent() && ack == c.snd_max;
+  const wire::SequenceNumber data_end = fin_acked ? ack - 1 : ack;
+  if (after(data_end, c.send.begin())) {
+    stats_.bytes_out += static_cast<std::uint32_t>(data_end - c.send.begin());
+    c.send.acknowledge(data_end, send_memory_);
+  }
+  take_sample(c, a);
+  c.snd_una = ack;
+  if (before(c.snd_nxt, ack)) c.snd_nxt = ack;
+  c.retransmissions = 0;
+  c.unacked_since = time_;
+  c.progress = true;
+  const AckResponse response = c.congestion.on_ack(ack, acked, flight);
+  if (response.retransmit_first) c.resend_first = true;
+  if (response.restart_timer || c.timer == TcpTimer::persist) c.timer = TcpTimer::none;
+  if (c.wants_write && has_write_room(c)) {
+    c.wants_write = false;
+    c.add(TcpNews::writable);
+  }
+  if (fin_acked) fin_acknowledged(c);
+}
+
+/// RFC 6298, 3 and 4, with RFC 7323, 4.1: timestamps tell a segment from its retransmission.
+void Tcp::take_sample(TcpConnection& c, const TcpArrival& a) noexcept {
+  const std::uint32_t now_us = wrapping_us(now_);
+  std::uint32_t rtt_us = 0;
+  if (c.with_timestamps) {
+    if (!a.segment.options.timestamps || !c.round_trip.wants_sample(now_us)) return;
+    const std::uint32_t echo = a.segment.options.timestamps->echo_reply;
+    const std::uint32_t rtt_ms = time_.value() + c.timestamps.offset - echo;
+    // Beyond what an echo of ours can be: no clock of ours.
+    constexpr std::uint32_t kLongestMs = 400'000;
+    if (rtt_ms > kLongestMs) return;
+    rtt_us = rtt_ms * 1'000U;
+  } else if (!c.timed.acknowledged(a.acknowledgment(), now_us, rtt_us)) {
+    return;
+  }
+  c.round_trip.add_sample(rtt_us, now_us, retransmission_);
+}
+
+/// The peer has our FIN.
+void Tcp::fin_acknowledged(TcpConnection& c) noexcept {
+  switch (c.state) {
+    case TcpState::fin_wait_1:
+      c.state = TcpState::fin_wait_2;
+      break;
+    case TcpState::closing:
+      enter_time_wait(c);
+      break;
+    case TcpState::last_ack:
+      finish(c, TcpEnd::orderly);
+      break;
+    default:
+      PINION_ASSERT(false);
+  }
+}
+
+/// SND.WND, from a segment that is not older than the one it last came from. (That the RFC also asks
+/// for SND.WL2 =< SEG.ACK follows from SND.UNA =< SEG.ACK.) A window that shrinks is believed: what
+/// is beyond it already stays sent, and nothing more goes out (RFC 9293, 3.8.6).
+void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (before(a.acknowledgment(), c.snd_una) || before(a.sequence(), c.snd_wl1)) return;
+  const std::uint16_t field = a.segment.header.window;
+  // In a SYN it isn't scaled (RFC 7323, 2.2).
+  const std::uint32_t window = std::uint32_t{field} << (a.has(TcpFlag::syn) ? 0 : c.snd_scale);
+  if (c.snd_wnd == 0 && window != 0) c.retransmissions = 0;  // The probes' backoff is over.
+  c.snd_wnd = window;
+  c.snd_wl1 = a.sequence();
+  c.max_window = std::max(c.max_window, field);
+}
+
+}  // namespace pinion

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <utility>
+
+#include "segment_size.h"
+#include "tcp.h"
+
+/// Segments of no connection: LISTEN and SYN-RECEIVED of passive opens (RFC 9293, 3.10.7.2 and
+/// 3.10.7.4), SYN cookies (RFC 4987), TIME-WAIT, and what is for nobody (3.10.7.1).
+
+namespace pinion {
+
+using wire::TcpFlag;
+
+namespace {
+
+constexpr std::chrono::seconds kCookieLife{128};
+
+TimeWaitSegment to_time_wait_segment(const TcpArrival& a) noexcept {
+  TimeWaitSegment segment{.sequence = a.sequence(),
+                          .acknowledgement = a.acknowledgment(),
+                          .length = a.length(),
+                          .syn = a.has(TcpFlag::syn),
+                          .ack = a.has(TcpFlag::ack),
+                          .fin = a.has(TcpFlag::fin),
+                          .rst = a.has(TcpFlag::rst),
+                          .timestamp = {}};
+  if (a.segment.options.timestamps) segment.timestamp = a.segment.options.timestamps->value;
+  return segment;
+}
+
+}  // namespace
+
+void Tcp::input_unknown(TcpArrival& a) noexcept {
+  if (const TimeWaitRecord* const record = time_waits_.find(a.tuple); record != nullptr) {
+    return input_time_wait(*record, a);
+  }
+  if (SynRecord* const record = syn_cache_.find(a.tuple); record != nullptr) {
+    return input_half_open(*record, a);
+  }
+  if (a.has(TcpFlag::rst)) return drop(TcpDrop::no_such_connection);
+  TcpListener* const listener = listener_for(a.tuple);
+  if (listener != nullptr) return input_listen(*listener, a, std::nullopt);
+  drop(TcpDrop::no_listener);
+  answer_by_reset(a);
+}
+
+void Tcp::input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept {
+  TcpListener* const listener = listener_for(a.tuple);
+  switch (time_waits_.answer(record, to_time_wait_segment(a), now_)) {
+    case TimeWaitVerdict::drop:
+      return drop(TcpDrop::time_wait);
+    case TimeWaitVerdict::challenge:
+      if (!challenge_budget_.take(now_, random_)) {
+        ++stats_.challenge_acks_withheld;
+        return drop(TcpDrop::time_wait);
+      }
+      ++stats_.challenge_acks;
+      break;
+    case TimeWaitVerdict::acknowledge:
+      break;
+    case TimeWaitVerdict::reopen:
+      if (listener == nullptr) break;
+      const wire::SequenceNumber behind = record.snd_nxt;
+      time_waits_.remove(record);
+      return input_listen(*listener, a, behind);
+  }
+  drop(TcpDrop::time_wait);
+  acknowledge_for(a.tuple, record.snd_nxt, record.rcv_nxt,
+                  record.timestamps ? std::optional(record.ts_recent) : std::nullopt);
+}
+
+/// For a connection of which only a small record is left, or made yet.
+void Tcp::acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
+                          wire::SequenceNumber acknowledgment,
+                          std::optional<std::uint32_t> ts_recent) noexcept {
+  wire::TcpOptions options;
+  if (ts_recent) {
+    const std::uint32_t value = time_.value() + initial_sequence_.timestamp_offset(tuple);
+    options.timestamps = {.value = value, .echo_reply = *ts_recent};
+  }
+  static_cast<void>(emit({.tuple = tuple,
+                          .sequence = sequence,
+                          .acknowledgment = acknowledgment,
+                          .flags = wire::TcpFlags(TcpFlag::ack)},
+                         options, {}));
+}
+
+void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
+  const wire::SequenceNumber rcv_nxt = record.peer + 1;
+  if (a.has(TcpFlag::rst)) {
+    // RFC 5961, 3. There is nobody to challenge: the SYN-ACKs end soon.
+    if (a.sequence() != rcv_nxt) return drop(TcpDrop::reset_out_of_window);
+    ++stats_.resets_in;
+    return syn_cache_.remove(record);
+  }
+  const std::optional<std::uint32_t> ts_recent =
+      record.timestamps ? std::optional(record.ts_recent) : std::nullopt;
+  if (a.has(TcpFlag::syn)) {
+    drop(TcpDrop::syn_challenged);
+    if (a.sequence() == record.peer && !a.has(TcpFlag::ack)) return resend_syn_ack(record);
+    if (!challenge_budget_.take(now_, random_)) return;
+    ++stats_.challenge_acks;
+    return acknowledge_for(a.tuple, record.sequence + 1, rcv_nxt, ts_recent);
+  }
+  if (!a.has(TcpFlag::ack)) return drop(TcpDrop::no_ack_flag);
+  if (ts_recent && !a.segment.options.timestamps) return drop(TcpDrop::no_timestamp);
+  TcpListener* const listener = listener_for(a.tuple);
+  if (a.acknowledgment() != record.sequence + 1 || listener == nullptr) {
+    drop(TcpDrop::handshake_ack);
+    return answer_by_reset(a);
+  }
+  if (listener->is_full()) return drop(TcpDrop::backlog_full);
+  Agreement agreement{.peer_mss = record.mss,
+                      .timestamps = record.timestamps,
+                      .sack = record.sack,
+                      .ts_recent = record.ts_recent,
+                      .ts_offset = initial_sequence_.timestamp_offset(a.tuple)};
+  if (record.scales) agreement.peer_scale = static_cast<std::uint8_t>(record.window_scale);
+  static_cast<void>(
+      complete_passive_open(*listener, a, record.peer, agreement, record.retransmissions != 0));
+}
+
+/// `behind` is where our numbers must begin at least: those of the connection before are not over.
+void Tcp::input_listen(TcpListener& listener, TcpArrival& a,
+                       std::optional<wire::SequenceNumber> behind) noexcept {
+  if (a.has(TcpFlag::ack)) {
+    if (!a.has(TcpFlag::syn) && accept_cookie(listener, a)) return;
+    drop(TcpDrop::listen_flags);
+    return answer_by_reset(a);
+  }
+  if (!a.has(TcpFlag::syn)) return drop(TcpDrop::listen_flags);
+  if (listener.is_full()) return drop(TcpDrop::backlog_full);
+  if (packets_scarce(kSynReserve)) return drop(TcpDrop::packets_scarce);
+  answer_syn(listener, a, behind);
+}
+
+void Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
+                     std::optional<wire::SequenceNumber> behind) noexcept {
+  const wire::TcpOptions& options = a.segment.options;
+  InitialSequence::Numbers numbers = initial_sequence_.of(a.tuple, now_);
+  if (behind) numbers.sequence = reopening_number(numbers.sequence, *behind);
+  SynRecord record;
+  record.remote_port = a.tuple.remote_port;
+  record.mss = options.mss.value_or(default_mss(a.tuple));
+  record.sequence = numbers.sequence;
+  record.peer = a.sequence();
+  record.scales = config_.window_scale && options.window_scale.has_value();
+  record.window_scale = options.window_scale.value_or(0) & 0xfU;
+  record.timestamps = config_.timestamps && options.timestamps.has_value();
+  record.ts_recent = options.timestamps ? options.timestamps->value : 0;
+  record.sack = config_.sack && options.sack_permitted;
+  std::uint32_t timestamp = time_.value() + numbers.timestamp_offset;
+  if (syn_cache_.insert(a.tuple, record, now_) != nullptr) {
+    set_table_timers();
+    return send_syn_ack(record, a.tuple, timestamp, listener.options);
+  }
+  record.sequence = cookies_.make(a.tuple, record.peer, record.mss, now_);
+  cookies_until_ = now_ + Delay(kCookieLife);
+  if (record.timestamps) {
+    CookieOptions carried;
+    carried.sack = record.sack;
+    if (record.scales) carried.window_scale = static_cast<std::uint8_t>(record.window_scale);
+    timestamp = SynCookies::stamp(timestamp, carried);
+  } else {
+    record.scales = false;
+    record.sack = false;
+  }
+  send_syn_ack(record, a.tuple, timestamp, listener.options);
+}
+
+/// An ACK at a listener may be the last of a handshake that only a cookie remembers. Asked only
+/// while one may be about, so that guesses cost nothing and find nothing at other times.
+bool Tcp::accept_cookie(TcpListener& listener, TcpArrival& a) noexcept {
+  if (now_ > cookies_until_) return false;
+  const wire::SequenceNumber irs = a.sequence() - 1;
+  const std::optional<std::uint16_t> mss =
+      cookies_.check(a.tuple, irs, a.acknowledgment() - 1, now_);
+  if (!mss) return false;
+  if (listener.is_full()) {
+    drop(TcpDrop::backlog_full);
+    return true;
+  }
+  Agreement agreement{.peer_mss = *mss, .ts_offset = initial_sequence_.timestamp_offset(a.tuple)};
+  if (const auto& timestamps = a.segment.options.timestamps; timestamps && config_.timestamps) {
+    const CookieOptions carried = SynCookies::options_in(timestamps->echo_reply);
+    agreement.peer_scale = carried.window_scale;
+    agreement.sack = carried.sack;
+    agreement.timestamps = true;
+    agreement.ts_recent = timestamps->value;
+  }
+  if (complete_passive_open(listener, a, irs, agreement, false)) ++stats_.cookie_opens;
+  return true;
+}
+
+void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
+                       const TcpListenOptions& listen_options) noexcept {
+  const std::uint32_t buffer =
+      std::clamp(listen_options.socket.receive_buffer, kLeastBuffer, kLargestBuffer);
+  wire::TcpOptions options;
+  options.mss = announced_mss(tuple, listen_options.socket.max_segment);
+  if (record.scales) options.window_scale = scale_for(buffer);
+  options.sack_permitted = record.sack;
+  if (record.timestamps) options.timestamps = {.value = timestamp, .echo_reply = record.ts_recent};
+  static_cast<void>(emit({.tuple = tuple,
+                          .sequence = record.sequence,
+                          .acknowledgment = record.peer + 1,
+                          .flags = TcpFlag::syn | TcpFlag::ack,
+                          .window = static_cast<std::uint16_t>(std::min(buffer, 65'535U))},
+                         options, {}));
+}
+
+void Tcp::resend_syn_ack(const SynRecord& record) noexcept {
+  const FourTuple tuple = syn_cache_.tuple_of(record);
+  const TcpListener* const listener = listener_for(tuple);
+  if (listener == nullptr) return;
+  ++stats_.retransmitted_segments;
+  send_syn_ack(record, tuple, time_.value() + initial_sequence_.timestamp_offset(tuple),
+               listener->options);
+}
+
+/// `a` acknowledges our SYN-ACK, and may have data. False when there is no place for a connection.
+bool Tcp::complete_passive_open(TcpListener& listener, TcpArrival& a, wire::SequenceNumber irs,
+                                const Agreement& agreement, bool syn_resent) noexcept {
+  const TcpSocketOptions& options = listener.options.socket;
+  const wire::SequenceNumber iss = a.acknowledgment() - 1;
+  TcpConnection* const made = make_connection(a.tuple, iss, irs + 1, options);
+  if (made == nullptr) {
+    drop(TcpDrop::no_connection_slot);
+    return false;
+  }
+  TcpConnection& c = *made;
+  if (const SynRecord* const record = syn_cache_.find(a.tuple)) syn_cache_.remove(*record);
+  ++stats_.passive_opens;
+  c.state = TcpState::syn_received;
+  c.snd_nxt = c.snd_max = iss + 1;
+  c.syn_resent = syn_resent;
+  c.last_ack_sent = irs + 1;
+  c.unacked_since = time_;
+  c.mss = announced_mss(a.tuple, options.max_segment);
+  c.rcv_scale = scale_for(options.receive_buffer) & 0xfU;
+  agree(c, agreement);
+  // What the SYN-ACK has offered.
+  static_cast<void>(c.receive.offer(c.mss, 0));
+  wait_for_accept(listener, c);
+  input(c, a);
+  return true;
+}
+
+}  // namespace pinion

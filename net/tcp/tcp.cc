@@ -1,0 +1,152 @@
+#include "tcp.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "../wire/tcp_checksum.h"
+#include "addresses.h"
+
+namespace pinion {
+
+/// Time never goes back, whoever says what it is.
+void Tcp::note(Instant now) noexcept {
+  if (now <= now_) return;
+  now_ = now;
+  time_ = TcpTime::at(now);
+  time_after_ = TcpTime::after(now);
+}
+
+void Tcp::receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept {
+  note(now);
+  ++stats_.segments_in;
+  if (arrival.broadcast) return drop(TcpDrop::broadcast);
+  std::optional<TcpArrival> a = read_segment(std::move(packet), arrival);
+  if (!a) return;
+  if (TcpConnection* const c = find(a->tuple); c != nullptr) return input(*c, *a);
+  input_unknown(*a);
+}
+
+std::optional<TcpArrival> Tcp::read_segment(PacketPtr packet, const IpArrival& arrival) noexcept {
+  const std::size_t size = packet->chain_size();
+  const auto count = [this](wire::WireFault fault) {
+    ++stats_.faults[wire::wire_fault_index(fault)];
+    return std::nullopt;
+  };
+  if (size >= wire::kTcpHeaderSize &&
+      !wire::tcp_checksum_good(*packet, size, arrival.source, arrival.destination)) {
+    return count(wire::WireFault::tcp_checksum);
+  }
+  const wire::Parsed<wire::TcpSegment> segment = wire::parse_tcp(std::as_const(*packet).bytes());
+  if (!segment) return count(segment.error());
+  const std::optional<FourTuple> tuple =
+      FourTuple::between({arrival.destination, segment->header.destination_port},
+                         {arrival.source, segment->header.source_port});
+  if (!tuple || !is_unicast(arrival.source)) {
+    drop(TcpDrop::address);
+    return std::nullopt;
+  }
+  const std::size_t header_size = segment->header.size();
+  packet->remove_prefix(header_size);
+  return TcpArrival{.tuple = *tuple,
+                    .segment = *segment,
+                    .packet = std::move(packet),
+                    .size = static_cast<std::uint32_t>(size - header_size)};
+}
+
+TcpConnection* Tcp::find(const FourTuple& tuple) noexcept {
+  const std::optional<std::uint32_t> index =
+      table_.find(table_hash(table_secret_, tuple),
+                  [&](std::uint32_t at) { return connections_.at(at).tuple == tuple; });
+  return index ? &connections_.at(*index) : nullptr;
+}
+
+void Tcp::touch(TcpConnection& c) noexcept {
+  if (c.touched) return;
+  c.touched = true;
+  touched_.push_back(connections_.index_of(c));
+}
+
+void Tcp::end_of_burst(Instant now) noexcept {
+  note(now);
+  settle_all();
+  if (packets_scarce(kReorderingReserve)) shed_reordering();
+}
+
+/// Whether less than this part of the pool is left.
+bool Tcp::packets_scarce(std::size_t part) const noexcept {
+  return packets_.available() < packets_.capacity() / part;
+}
+
+/// What waits for a hole to be filled gives way first: the peer keeps it (RFC 2018, 8).
+void Tcp::shed_reordering() noexcept {
+  if (out_of_order_memory_.true_size() == 0) return;
+  const std::uint64_t wanted = packets_.capacity() / kReorderingReserve * packets_.buffer_size();
+  stats_.shed_bytes += out_of_order_memory_.shed(wanted);
+}
+
+void Tcp::settle_all() noexcept {
+  PINION_ASSERT(settling_ == nullptr);
+  while (!touched_.empty()) settle(connections_.at(touched_.pop_front()));
+  if (acceptors_wait_) tell_acceptors();
+}
+
+/// Tells the user what has happened, then sends what follows from that and from what the user did.
+void Tcp::settle(TcpConnection& c) noexcept {
+  c.touched = false;
+  settling_ = &c;
+  if (c.progress) {
+    c.progress = false;
+    ip_.confirm_reachable(c.tuple.remote.address(), now_);
+  }
+  if (c.received) {
+    c.received = false;
+    c.receive.compact(receive_memory_);
+  }
+  tell_news(c);
+  if (!c.over()) output(c);
+  if (c.over()) tell_end(c);
+  settling_ = nullptr;
+  release_if_done(c);
+}
+
+/// What a call of the user's has changed is sent: now, or when the callback that it came from is
+/// over.
+void Tcp::act(TcpConnection& c) noexcept {
+  if (settling_ != &c && !c.over()) output(c);
+}
+
+void Tcp::tell_news(TcpConnection& c) noexcept {
+  if (c.waits_for_accept) return;
+  using Tell = void (TcpObserver::*)(TcpHandle, Instant) noexcept;
+  constexpr std::pair<TcpNews, Tell> kNews[] = {
+      {TcpNews::connected, &TcpObserver::on_connected},
+      {TcpNews::readable, &TcpObserver::on_readable},
+      {TcpNews::writable, &TcpObserver::on_writable},
+      {TcpNews::read_deadline, &TcpObserver::on_read_deadline},
+      {TcpNews::write_deadline, &TcpObserver::on_write_deadline},
+  };
+  const TcpHandle handle = connections_.handle_of(c);
+  for (const auto& [what, tell] : kNews) {
+    if (!c.take(what) || c.released || c.observer == nullptr) continue;
+    (c.observer->*tell)(handle, now_);
+  }
+}
+
+void Tcp::tell_end(TcpConnection& c) noexcept {
+  if (c.told_end) return;
+  c.told_end = true;
+  if (c.observer == nullptr) return;
+  std::exchange(c.observer, nullptr)->on_closed(connections_.handle_of(c), c.end, now_);
+}
+
+void Tcp::tell_acceptors() noexcept {
+  acceptors_wait_ = false;
+  for (TcpListener& listener : listeners_) {
+    if (!std::exchange(listener.has_news, false) || !listener.listens()) continue;
+    if (listener.acceptor == nullptr || listener.waiting == 0) continue;
+    const auto index = static_cast<std::uint32_t>(&listener - listeners_.data());
+    listener.acceptor->on_acceptable({.index = index, .generation = listener.generation}, now_);
+  }
+}
+
+}  // namespace pinion

@@ -1,0 +1,393 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <pinion/lib/random.h>
+#include <pinion/lib/result.h>
+#include <pinion/timers/timing_wheel.h>
+#include <tl/expected.hpp>
+
+#include "../stack/ip_layer.h"
+#include "arrival.h"
+#include "connection.h"
+#include "connection_pool.h"
+#include "connection_table.h"
+#include "ephemeral_ports.h"
+#include "initial_sequence.h"
+#include "listener.h"
+#include "reassembly.h"
+#include "syn_cache.h"
+#include "syn_cookies.h"
+#include "tcp_events.h"
+#include "tcp_options.h"
+#include "tcp_stats.h"
+#include "time_wait.h"
+#include "touched_list.h"
+
+/// TCP (RFC 9293) as a function of packets, calls and time: one lcore's layer, between the IP layer
+/// and whoever puts sockets on top.
+///
+/// Ownership:  the layer owns connections, listeners and the packets it holds, and borrows its parts,
+///             which outlive it. Observers are the users'. It dies with its connections, of which
+///             nobody is told then and nothing is sent.
+/// Threading:  one lcore. No call blocks, reads a clock, takes a lock or allocates, but listen().
+/// Time:       every call has its `now`, which never goes back. Timers are on the lcore's wheel.
+/// Order:      what segments, timers and calls bring about is told in settle(): for the segments of
+///             a burst at its end, and for calls at the next end_of_burst(), which is due whenever
+///             is_settled() says no. Then each connection decides once what it sends: data, and if
+///             there are none an acknowledgement (RFC 9293, MUST-58 and MUST-59).
+/// Cost:       320 bytes for a connection, 48 in TIME-WAIT or half open; a lookup and a few hundred
+///             instructions for a segment.
+/// Errors:     segments that don't fit are counted by reason (TcpStats) and dropped, or answered as
+///             the RFCs say. Calls answer a TcpOutcome.
+/// Left out:   urgent data are part of the stream, the pointer is ignored (RFC 6093); no ECN, no
+///             Fast Open; SACK blocks of the peer are not used yet.
+
+namespace pinion {
+
+/// What the layer works on.
+struct TcpParts {
+  IpLayer& ip;
+  TimingWheel& wheel;
+  PacketPool& packets;           ///< For what is sent.
+  PacketPool& small_packets;     ///< For small payloads that wait long; may be the same one.
+  std::size_t max_segments = 1;  ///< The longest chain that the device sends.
+};
+
+struct TcpConnectRequest {
+  Endpoint remote;
+  std::optional<IpAddress> local_address = {};  ///< Otherwise the one that the route has.
+  std::uint16_t local_port = 0;                 ///< 0: an ephemeral one.
+  TcpSocketOptions options = {};
+};
+
+struct TcpTransferred {
+  TcpOutcome outcome = TcpOutcome::gone;
+  std::size_t bytes = 0;
+};
+
+/// What is known of a connection.
+struct TcpInfo {
+  Endpoint local;
+  Endpoint remote;
+  TcpState state = TcpState::over;
+  wire::SequenceNumber first_unacknowledged;  ///< SND.UNA.
+  std::size_t unread = 0;                     ///< Bytes.
+  std::size_t unacknowledged = 0;             ///< Bytes written.
+  std::uint16_t segment = 0;                  ///< The most data in one that we send.
+  std::uint32_t window = 0;                   ///< The peer's.
+  std::uint32_t congestion_window = 0;
+  std::uint32_t srtt_us = 0;
+};
+
+class Tcp final : public IpTransport {
+ public:
+  /// Takes all memory. `seed` is secret and comes from the system's random numbers: numbers, ports
+  /// and hashes follow from it.
+  [[nodiscard]] static Result<std::unique_ptr<Tcp>> create(const TcpConfig& config,
+                                                           const TcpParts& parts,
+                                                           std::uint64_t seed, Instant now);
+  ~Tcp();
+
+  void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept override;
+  void complain(const IpComplaint& complaint, Instant now) noexcept override;
+  void end_of_burst(Instant now) noexcept override;
+
+  /// Whether end_of_burst() has nothing to do.
+  [[nodiscard]] bool is_settled() const noexcept { return touched_.empty() && !acceptors_wait_; }
+
+  /// Port 0 is refused. An unspecified address means every address of its family.
+  [[nodiscard]] Result<TcpListenerHandle> listen(const Endpoint& endpoint,
+                                                 const TcpListenOptions& options,
+                                                 TcpAcceptor* acceptor);
+  /// Stops listening. Connections that wait to be accepted are reset.
+  void close(TcpListenerHandle listener, Instant now) noexcept;
+
+  /// The connection that waits longest, of which `observer` hears from now on; a handle of nothing
+  /// when none waits. What has arrived of it already is told at the next end_of_burst().
+  [[nodiscard]] TcpHandle accept(TcpListenerHandle listener, TcpObserver* observer) noexcept;
+
+  [[nodiscard]] tl::expected<TcpHandle, TcpConnectError> connect(const TcpConnectRequest& request,
+                                                                 TcpObserver* observer,
+                                                                 Instant now) noexcept;
+
+  /// Takes bytes to send, as many as there is room for; `again` when that isn't all.
+  [[nodiscard]] TcpTransferred write(TcpHandle handle, std::span<const std::byte> bytes,
+                                     Instant now) noexcept;
+  /// The same for a packet's bytes, without copying those of large ones: `packet` is left with what
+  /// was not taken.
+  [[nodiscard]] TcpTransferred write(TcpHandle handle, PacketPtr& packet, Instant now) noexcept;
+
+  /// Copies bytes that have arrived.
+  [[nodiscard]] TcpTransferred read(TcpHandle handle, std::span<std::byte> into,
+                                    Instant now) noexcept;
+  /// The next bytes that have arrived, in the packet that they came in: what it costs its pool is
+  /// not this connection's any more.
+  [[nodiscard]] TcpOutcome take(TcpHandle handle, PacketPtr& into, Instant now) noexcept;
+
+  /// FIN after what was written; reading goes on.
+  void shutdown_write(TcpHandle handle, Instant now) noexcept;
+  /// FIN after what was written, and nothing is read any more; a reset if something is unread.
+  void close(TcpHandle handle, Instant now) noexcept;
+  /// A reset, at once.
+  void abort(TcpHandle handle, Instant now) noexcept;
+
+  void set_observer(TcpHandle handle, TcpObserver* observer) noexcept;
+  void set_no_delay(TcpHandle handle, bool no_delay, Instant now) noexcept;
+  /// Counts the idle time from now.
+  void set_keepalive(TcpHandle handle, const TcpKeepalive& keepalive, Instant now) noexcept;
+  /// kNoTimeout: the layer's limit.
+  void set_user_timeout(TcpHandle handle, Delay timeout) noexcept;
+  /// When to call on_read_deadline() or on_write_deadline(). Beyond 12 days: never.
+  void set_read_deadline(TcpHandle handle, Instant deadline, Instant now) noexcept;
+  void set_write_deadline(TcpHandle handle, Instant deadline, Instant now) noexcept;
+
+  /// None for a handle of nothing.
+  [[nodiscard]] std::optional<TcpInfo> info(TcpHandle handle) noexcept;
+  [[nodiscard]] const TcpStats& stats() const noexcept { return stats_; }
+  [[nodiscard]] std::size_t connections() const noexcept { return connections_.size(); }
+  [[nodiscard]] std::size_t half_open() const noexcept { return syn_cache_.size(); }
+  [[nodiscard]] std::size_t time_waits() const noexcept { return time_waits_.size(); }
+
+ private:
+  friend struct TcpProtocolTimer;
+  friend struct TcpApplicationTimer;
+
+  /// The parts of the packet pool below which no SYN is answered, nothing is kept behind holes, and
+  /// nothing is copied for sending: the rest is for acknowledgements and for what is under way.
+  static constexpr std::size_t kSynReserve = 10;
+  static constexpr std::size_t kReorderingReserve = 20;
+  static constexpr std::size_t kWriteReserve = 20;
+
+  /// The longest time until a deadline.
+  static constexpr Delay kLongestDeadline = std::chrono::milliseconds{kTcpLongest};
+  /// Records of a table that one firing of its timer removes.
+  static constexpr std::size_t kExpireBudget = 256;
+
+  /// Timers for the records of a table, in whose order they expire.
+  struct TableTimer : TimerEntry {
+    TableTimer(Callback callback, Tcp& its_tcp) noexcept : TimerEntry(callback), tcp(its_tcp) {}
+    Tcp& tcp;
+  };
+
+  /// A part of the stream, to be sent as one segment.
+  struct Piece {
+    wire::SequenceNumber begin;
+    std::uint32_t size = 0;
+    bool fin = false;
+  };
+
+  /// The ends and numbers of a segment that goes out.
+  struct Outgoing {
+    const FourTuple& tuple;
+    wire::SequenceNumber sequence;
+    wire::SequenceNumber acknowledgment;
+    wire::TcpFlags flags;
+    std::uint16_t window = 0;
+  };
+
+  /// What a handshake has agreed on.
+  struct Agreement {
+    std::uint16_t peer_mss = 0;
+    std::optional<std::uint8_t> peer_scale = {};
+    bool timestamps = false;
+    bool sack = false;
+    std::uint32_t ts_recent = 0;
+    std::uint32_t ts_offset = 0;
+  };
+
+  Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant now) noexcept;
+  [[nodiscard]] bool reserve() noexcept;
+
+  // tcp.cc: finding the connection; the end of a burst.
+  void note(Instant now) noexcept;
+  void drop(TcpDrop why) noexcept { ++stats_.drops[static_cast<std::size_t>(why)]; }
+  [[nodiscard]] std::optional<TcpArrival> read_segment(PacketPtr packet,
+                                                       const IpArrival& arrival) noexcept;
+  [[nodiscard]] TcpConnection* find(const FourTuple& tuple) noexcept;
+  void remove_from_table(const TcpConnection& c) noexcept;
+  [[nodiscard]] bool packets_scarce(std::size_t part) const noexcept;
+  void shed_reordering() noexcept;
+  void touch(TcpConnection& c) noexcept;
+  void settle_all() noexcept;
+  void settle(TcpConnection& c) noexcept;
+  void tell_news(TcpConnection& c) noexcept;
+  void tell_end(TcpConnection& c) noexcept;
+  void tell_acceptors() noexcept;
+  void act(TcpConnection& c) noexcept;
+
+  // input.cc: segments of connections.
+  void input(TcpConnection& c, TcpArrival& a) noexcept;
+  [[nodiscard]] bool is_expected(const TcpConnection& c, const TcpArrival& a) const noexcept;
+  [[nodiscard]] bool is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept;
+  [[nodiscard]] bool pass_checks(TcpConnection& c, TcpArrival& a) noexcept;
+  [[nodiscard]] bool pass_paws(TcpConnection& c, const TcpArrival& a) noexcept;
+  [[nodiscard]] bool pass_syn(TcpConnection& c, TcpArrival& a) noexcept;
+  void refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept;
+  void challenge(TcpConnection& c) noexcept;
+  void input_reset(TcpConnection& c, const TcpArrival& a) noexcept;
+  void note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept;
+  void input_text(TcpConnection& c, TcpArrival& a) noexcept;
+  void pass_fin(TcpConnection& c) noexcept;
+
+  // input_ack.cc: what they acknowledge.
+  [[nodiscard]] bool input_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  [[nodiscard]] bool input_handshake_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  void acknowledge(TcpConnection& c, const TcpArrival& a) noexcept;
+  void take_sample(TcpConnection& c, const TcpArrival& a) noexcept;
+  void fin_acknowledged(TcpConnection& c) noexcept;
+  void update_window(TcpConnection& c, const TcpArrival& a) noexcept;
+
+  // open.cc, listen.cc, input_listen.cc: connections begin.
+  [[nodiscard]] std::optional<FourTuple> choose_tuple(const TcpConnectRequest& request,
+                                                      TcpConnectError& error) noexcept;
+  [[nodiscard]] bool is_free(const FourTuple& tuple) noexcept;
+  [[nodiscard]] TcpConnection* make_connection(const FourTuple& tuple, wire::SequenceNumber iss,
+                                               wire::SequenceNumber rcv_nxt,
+                                               const TcpSocketOptions& options) noexcept;
+  void input_syn_sent(TcpConnection& c, TcpArrival& a) noexcept;
+  [[nodiscard]] bool check_syn_sent_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  void agree(TcpConnection& c, const Agreement& agreement) noexcept;
+  [[nodiscard]] Agreement agreement_of(const TcpConnection& c, const TcpArrival& a) const noexcept;
+  void establish(TcpConnection& c, const TcpArrival& a) noexcept;
+  [[nodiscard]] TcpListener* listener_for(const FourTuple& tuple) noexcept;
+  void input_unknown(TcpArrival& a) noexcept;
+  void input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept;
+  void acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
+                       wire::SequenceNumber acknowledgment,
+                       std::optional<std::uint32_t> ts_recent) noexcept;
+  void input_half_open(SynRecord& record, TcpArrival& a) noexcept;
+  void input_listen(TcpListener& listener, TcpArrival& a,
+                    std::optional<wire::SequenceNumber> behind) noexcept;
+  void answer_syn(TcpListener& listener, const TcpArrival& a,
+                  std::optional<wire::SequenceNumber> behind) noexcept;
+  [[nodiscard]] bool accept_cookie(TcpListener& listener, TcpArrival& a) noexcept;
+  void send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
+                    const TcpListenOptions& options) noexcept;
+  void resend_syn_ack(const SynRecord& record) noexcept;
+  [[nodiscard]] bool complete_passive_open(TcpListener& listener, TcpArrival& a,
+                                           wire::SequenceNumber irs, const Agreement& agreement,
+                                           bool syn_resent) noexcept;
+  void wait_for_accept(TcpListener& listener, TcpConnection& c) noexcept;
+  void leave_accept_queue(TcpConnection& c) noexcept;
+  [[nodiscard]] TcpListener* find(TcpListenerHandle handle) noexcept;
+
+  // complaint.cc.
+  void learn_mtu(TcpConnection& c, std::size_t mtu) noexcept;
+  bool adopt_path_mss(TcpConnection& c) noexcept;
+
+  // segment.cc: sizes, windows and headers.
+  [[nodiscard]] std::uint16_t path_mss(const FourTuple& tuple) const noexcept;
+  [[nodiscard]] std::uint16_t announced_mss(const FourTuple& tuple,
+                                            std::uint16_t clamp) const noexcept;
+  [[nodiscard]] std::uint8_t scale_for(std::uint32_t receive_buffer) const noexcept;
+  [[nodiscard]] bool emit(const Outgoing& out, const wire::TcpOptions& options,
+                          PacketPtr payload) noexcept;
+  [[nodiscard]] bool emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags flags,
+                          PacketPtr payload, std::size_t sack_blocks) noexcept;
+  void send_syn(TcpConnection& c) noexcept;
+  void send_ack(TcpConnection& c) noexcept;
+  void send_reset(TcpConnection& c) noexcept;
+  void answer_by_reset(const TcpArrival& a) noexcept;
+  [[nodiscard]] wire::SequenceNumber ack_sequence(const TcpConnection& c) const noexcept;
+
+  // output.cc: data.
+  void output(TcpConnection& c) noexcept;
+  void send_data(TcpConnection& c) noexcept;
+  void restart_if_idle(TcpConnection& c) noexcept;
+  [[nodiscard]] std::uint32_t room_for_data(const TcpConnection& c) const noexcept;
+  [[nodiscard]] std::optional<Piece> next_piece(const TcpConnection& c, bool forced) const noexcept;
+  [[nodiscard]] bool is_worth_sending(const TcpConnection& c, const Piece& piece,
+                                      std::uint32_t unsent) const noexcept;
+  [[nodiscard]] bool send_piece(TcpConnection& c, const Piece& piece) noexcept;
+  void note_sent(TcpConnection& c, wire::SequenceNumber begin, wire::SequenceNumber end) noexcept;
+  void send_first_again(TcpConnection& c) noexcept;
+  void decide_ack(TcpConnection& c) noexcept;
+
+  // timers.cc, persist.cc, keepalive.cc.
+  [[nodiscard]] TcpTimer wanted_timer(const TcpConnection& c) const noexcept;
+  [[nodiscard]] std::uint32_t timer_delay(const TcpConnection& c) const noexcept;
+  void set_protocol_timer(TcpConnection& c) noexcept;
+  void set_application_timer(TcpConnection& c) noexcept;
+  /// The layer's seconds.
+  [[nodiscard]] std::uint32_t seconds() const noexcept {
+    return static_cast<std::uint32_t>(now_.time_since_epoch().count() / 1'000'000'000);
+  }
+  /// Milliseconds since `time`.
+  [[nodiscard]] std::uint32_t ms_since(TcpTime time) const noexcept {
+    return static_cast<std::uint32_t>(std::max(time_ - time, 0));
+  }
+  [[nodiscard]] bool has_passed(TcpTime time) const noexcept { return time_ - time >= 0; }
+  [[nodiscard]] TcpTime in_ms(std::uint32_t delay) const noexcept { return time_after_ + delay; }
+  void on_protocol_timer(TcpConnection& c) noexcept;
+  void on_application_timer(TcpConnection& c) noexcept;
+  void on_retransmission_timeout(TcpConnection& c) noexcept;
+  void give_up(TcpConnection& c) noexcept;
+  [[nodiscard]] Delay patience(const TcpConnection& c) const noexcept;
+  void on_persist_timeout(TcpConnection& c) noexcept;
+  void send_window_probe(TcpConnection& c) noexcept;
+  [[nodiscard]] std::uint32_t persist_delay(const TcpConnection& c) const noexcept;
+  [[nodiscard]] TcpTime keepalive_due(const TcpConnection& c) const noexcept;
+  void on_keepalive(TcpConnection& c) noexcept;
+  static void apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexcept;
+  static void apply_user_timeout(TcpConnection& c, Delay timeout) noexcept;
+  static void on_syn_timer(TimerEntry& entry) noexcept;
+  static void on_time_wait_timer(TimerEntry& entry) noexcept;
+  void set_table_timers() noexcept;
+
+  // close.cc: connections end.
+  void queue_fin(TcpConnection& c) noexcept;
+  void finish(TcpConnection& c, TcpEnd why) noexcept;
+  void reset(TcpConnection& c, TcpEnd why) noexcept;
+  void enter_time_wait(TcpConnection& c) noexcept;
+  void clear_queues(TcpConnection& c) noexcept;
+  void release_if_done(TcpConnection& c) noexcept;
+
+  // socket.cc.
+  [[nodiscard]] bool has_write_room(const TcpConnection& c) const noexcept;
+  [[nodiscard]] std::optional<TcpOutcome> why_not_write(const TcpConnection* c) const noexcept;
+  [[nodiscard]] TcpTransferred written(TcpConnection& c, std::size_t taken, bool all) noexcept;
+  [[nodiscard]] TcpOutcome empty_outcome(const TcpConnection& c) const noexcept;
+
+  TcpConfig config_;
+  IpLayer& ip_;
+  TimingWheel& wheel_;
+  PacketPool& packets_;
+  Random random_;
+  Instant now_;
+  TcpTime time_;        ///< `now_`, rounded down: what has passed,
+  TcpTime time_after_;  ///< and up: what delays are counted from.
+  RetransmissionSettings retransmission_;
+  std::uint32_t delayed_ack_ms_;
+  TcpStats stats_;
+
+  SipKey table_secret_;
+  ConnectionPool connections_;
+  ConnectionTable table_;
+  std::vector<TcpListener> listeners_;
+  TouchedList touched_;
+  TcpConnection* settling_ = nullptr;
+  bool acceptors_wait_ = false;
+
+  ReceiveMemory receive_memory_;
+  OutOfOrderMemory out_of_order_memory_;
+  SendMemory send_memory_;
+
+  InitialSequence initial_sequence_;
+  EphemeralPorts ports_;
+  ChallengeBudget challenge_budget_{kChallengesPerSecond};
+  SynCookies cookies_;
+  Instant cookies_until_{};  ///< No cookie that is about is good any longer.
+  SynCache syn_cache_;
+  TimeWaitTable time_waits_;
+  TableTimer syn_timer_{&on_syn_timer, *this};
+  TableTimer time_wait_timer_{&on_time_wait_timer, *this};
+};
+
+}  // namespace pinion

@@ -1,0 +1,155 @@
+#include <algorithm>
+
+#include "tcp.h"
+
+/// The timers of connections (RFC 6298; RFC 9293, 3.8.1 and 3.8.3). A connection has one timer entry
+/// for what the protocol waits for: it carries the earliest of its times, and whoever changes one
+/// of them extends it. What a time means is looked at again when it has come.
+
+namespace pinion {
+
+TcpTimer Tcp::wanted_timer(const TcpConnection& c) const noexcept {
+  if (!c.synchronized()) return TcpTimer::retransmit;
+  if (c.has_unsent()) {
+    // Everything is to be sent again, and the window is shut.
+    const bool shut = c.snd_wnd == 0 && c.snd_nxt == c.snd_una;
+    if (shut || !c.in_flight()) return TcpTimer::persist;
+  }
+  if (c.in_flight()) return TcpTimer::retransmit;
+  if (c.wants_write) return TcpTimer::persist;  // There was no packet for what it writes.
+  if (c.state == TcpState::fin_wait_2 && c.released) return TcpTimer::fin_wait_2;
+  return TcpTimer::none;
+}
+
+/// In milliseconds, from now on.
+std::uint32_t Tcp::timer_delay(const TcpConnection& c) const noexcept {
+  switch (c.timer) {
+    case TcpTimer::retransmit:
+      return (c.round_trip.timeout_us(retransmission_) + 999) / 1'000;
+    case TcpTimer::persist:
+      return persist_delay(c);
+    case TcpTimer::fin_wait_2:
+      return to_tcp_milliseconds(config_.fin_wait_2);
+    case TcpTimer::none:
+      break;
+  }
+  return 0;
+}
+
+/// A timer that runs already goes on (RFC 6298, 5.1); one that is to start afresh was set to none.
+void Tcp::set_protocol_timer(TcpConnection& c) noexcept {
+  const TcpTimer wanted = wanted_timer(c);
+  if (wanted != c.timer) {
+    c.timer = wanted;
+    c.retransmit_at = in_ms(timer_delay(c));
+  }
+  if (c.timer == TcpTimer::none && !c.ack_later) return;
+  TcpTime earliest = c.retransmit_at;
+  if (c.ack_later && (c.timer == TcpTimer::none || c.ack_at - earliest < 0)) earliest = c.ack_at;
+  wheel_.extend(c.protocol_timer(), earliest.instant(now_));
+}
+
+void TcpProtocolTimer::on_fire(TimerEntry& entry) noexcept {
+  auto& c = static_cast<TcpConnection&>(static_cast<TcpProtocolTimer&>(entry));
+  c.tcp->on_protocol_timer(c);
+}
+
+void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
+  note(wheel_.now());
+  if (c.over()) return;
+  if (c.ack_later && has_passed(c.ack_at)) {
+    c.ack_later = false;
+    c.ack_now = true;
+    ++stats_.delayed_acks;
+  }
+  if (c.timer != TcpTimer::none && has_passed(c.retransmit_at)) {
+    switch (std::exchange(c.timer, TcpTimer::none)) {
+      case TcpTimer::retransmit:
+        on_retransmission_timeout(c);
+        break;
+      case TcpTimer::persist:
+        on_persist_timeout(c);
+        break;
+      case TcpTimer::fin_wait_2:
+        finish(c, TcpEnd::close_timeout);
+        break;
+      case TcpTimer::none:
+        break;
+    }
+  }
+  touch(c);
+  settle_all();
+}
+
+/// How long the peer may leave something unacknowledged (R2, or RFC 5482).
+Delay Tcp::patience(const TcpConnection& c) const noexcept {
+  if (c.user_timeout_s != 0) return std::chrono::seconds{c.user_timeout_s};
+  return c.synchronized() ? config_.retransmission_limit : config_.connect_limit;
+}
+
+/// What is at SND.UNA was not acknowledged in time. Everything from there on is sent again, as the
+/// congestion window lets it.
+void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
+  if (!c.in_flight()) return;
+  const Delay waited = std::chrono::milliseconds{ms_since(c.unacked_since)};
+  if (judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
+    return give_up(c);
+  }
+  ++stats_.retransmission_timeouts;
+  c.round_trip.back_off();
+  const bool again = c.retransmissions != 0;
+  if (c.retransmissions < 255) ++c.retransmissions;
+  if (!c.synchronized()) {
+    c.syn_resent = true;
+    ++stats_.retransmitted_segments;
+    return send_syn(c);
+  }
+  const auto flight = static_cast<std::uint32_t>(c.snd_nxt - c.snd_una);
+  c.congestion.on_timeout(c.snd_max, flight, again);
+  c.resend_first = false;
+  c.snd_nxt = c.snd_una;
+  adopt_path_mss(c);
+}
+
+void Tcp::give_up(TcpConnection& c) noexcept {
+  if (c.synchronized()) {
+    ++stats_.peer_timeouts;
+    return reset(c, TcpEnd::peer_timeout);
+  }
+  ++stats_.connect_timeouts;
+  finish(c, c.soft_error ? TcpEnd::unreachable : TcpEnd::connect_timeout);
+}
+
+void Tcp::apply_user_timeout(TcpConnection& c, Delay timeout) noexcept {
+  constexpr std::uint32_t kLongest = 65'535;
+  const std::uint32_t milliseconds = timeout == kNoTimeout ? 0 : to_tcp_milliseconds(timeout);
+  const std::uint32_t seconds = std::min((milliseconds + 999) / 1'000, kLongest);
+  c.user_timeout_s = static_cast<std::uint16_t>(seconds);
+}
+
+void Tcp::on_syn_timer(TimerEntry& entry) noexcept {
+  Tcp& tcp = static_cast<TableTimer&>(entry).tcp;
+  tcp.note(tcp.wheel_.now());
+  static_cast<void>(tcp.syn_cache_.expire(
+      tcp.now_, kExpireBudget, [&](const SynRecord& record) { tcp.resend_syn_ack(record); },
+      [&](const SynRecord&) { ++tcp.stats_.half_open_timeouts; }));
+  tcp.set_table_timers();
+}
+
+void Tcp::on_time_wait_timer(TimerEntry& entry) noexcept {
+  Tcp& tcp = static_cast<TableTimer&>(entry).tcp;
+  tcp.note(tcp.wheel_.now());
+  static_cast<void>(tcp.time_waits_.expire(tcp.now_, kExpireBudget));
+  tcp.set_table_timers();
+}
+
+/// A table's timer stands at its first record's time.
+void Tcp::set_table_timers() noexcept {
+  const auto set = [this](TimerEntry& timer, Instant due) {
+    if (due != kNever) wheel_.extend(timer, due);
+  };
+  set(syn_timer_, syn_cache_.next_expiry(now_));
+  set(time_wait_timer_, time_waits_.next_expiry(now_));
+}
+
+}  // namespace pinion

@@ -1,0 +1,233 @@
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "script/script.h"
+#include "script_options.h"
+#include "script_tcp.h"
+#include "two_hosts.h"
+
+/// Connections begin, or don't: the cases O2 to O7.
+
+namespace pinion::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+using wire::TcpFlag;
+
+/// A SYN from host 0, from a port that no connection there has.
+void forge_syn(TwoHosts& world, std::uint16_t port, std::uint32_t sequence) {
+  world.forge(0, {.source_port = port,
+                  .destination_port = 7,
+                  .sequence = wire::SequenceNumber(sequence),
+                  .acknowledgment = {},
+                  .flags = wire::TcpFlags(TcpFlag::syn),
+                  .window = 65'535});
+}
+
+TEST(TcpCases, O2_AFloodOfSynsIsBoundedAndHurtsNobody) {
+  TwoHostsOptions options;
+  options.config.max_half_open = 64;
+  TwoHosts world(options);
+  TestPair pair(world);
+  // Whoever sends these never answers.
+  world.passes = [](const LineSegment& line) {
+    return line.from == 0 || line.segment.header.destination_port >= 49'152;
+  };
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    forge_syn(world, static_cast<std::uint16_t>(1'024 + i), i * 77'777);
+    if (i % 100 == 99) world.run_for(milliseconds{1});
+  }
+  world.run_for(milliseconds{10});
+  EXPECT_EQ(world.tcp(1).half_open(), 64U);
+  pair.client.write_up_to(100'000, world.now());
+  world.run_for(milliseconds{500});
+  EXPECT_TRUE(pair.server.received_stream(100'000));
+
+  TestSocket client(world.tcp(0));
+  client.handle = *world.tcp(0).connect({.remote = world.endpoint(1, 7)}, &client, world.now());
+  world.run_for(milliseconds{50});
+  EXPECT_EQ(client.connected, 1);
+  EXPECT_EQ(world.tcp(1).stats().cookie_opens, 1U);
+  TestSocket server(world.tcp(1));
+  server.handle = world.tcp(1).accept(pair.listener, &server);
+  ASSERT_TRUE(server.handle);
+  client.write_up_to(100'000, world.now());
+  server.write_up_to(100'000, world.now());
+  world.run_for(seconds{1});
+  EXPECT_TRUE(server.received_stream(100'000));
+  EXPECT_TRUE(client.received_stream(100'000));
+  world.run_for(seconds{70});
+  EXPECT_EQ(world.tcp(1).half_open(), 0U);
+}
+
+TEST(TcpCases, O3_HealthChecksLeaveNothingBehind) {
+  TwoHosts world;
+  const auto listener = world.tcp(1).listen(world.endpoint(1, 7), {}, nullptr);
+  ASSERT_TRUE(listener);
+  // Host 0 answers the SYN-ACK of what it knows nothing of by a reset.
+  for (std::uint32_t i = 0; i < 5'000; ++i) {
+    forge_syn(world, static_cast<std::uint16_t>(1'024 + i % 8), i * 1'000'003);
+    world.run_for(milliseconds{20});
+  }
+  EXPECT_EQ(world.tcp(1).stats().resets_in, 5'000U);
+  EXPECT_EQ(world.tcp(1).half_open(), 0U);
+  EXPECT_EQ(world.tcp(1).connections(), 0U);
+  TestSocket client(world.tcp(0));
+  client.handle = *world.tcp(0).connect({.remote = world.endpoint(1, 7)}, &client, world.now());
+  world.run_for(milliseconds{50});
+  EXPECT_EQ(client.connected, 1);
+}
+
+TEST(TcpCases, O4_SynsToADeadHostEndWithTheConnection) {
+  TwoHosts world;
+  world.passes = [](const LineSegment&) { return false; };
+  world.recording = true;
+  TestSocket client(world.tcp(0));
+  client.handle = *world.tcp(0).connect({.remote = world.endpoint(1, 7)}, &client, world.now());
+  world.run_for(milliseconds{7'500});
+  EXPECT_EQ(world.sent.size(), 4U);  // At 0, 1, 3 and 7 s.
+  world.tcp(0).close(client.handle, world.now());
+  world.run_for(minutes{5});
+  EXPECT_EQ(world.sent.size(), 4U);
+  EXPECT_EQ(client.end, TcpEnd::aborted);
+  EXPECT_EQ(world.tcp(0).connections(), 0U);
+}
+
+TEST(TcpCases, O4_ConnectGivesUpAfterThreeMinutes) {
+  TwoHosts world;
+  world.passes = [](const LineSegment&) { return false; };
+  TestSocket client(world.tcp(0));
+  client.handle = *world.tcp(0).connect({.remote = world.endpoint(1, 7)}, &client, world.now());
+  world.run_for(seconds{179});
+  EXPECT_EQ(client.closed, 0);
+  world.run_for(seconds{10});
+  EXPECT_EQ(client.end, TcpEnd::connect_timeout);
+}
+
+TEST(TcpCases, O4_TheResetOfAClosedPortAcknowledgesAllThatCame) {
+  ScriptTcpOptions options = plain_tcp();
+  options.listens = false;
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, R"(
+    < S 0:0(0) win 65535 <mss 1460>
+    > R. 0:0(0) ack 1
+    < P 1:101(100)
+    > R. 0:0(0) ack 101
+    < F 1:101(100)
+    > R. 0:0(0) ack 102
+    < . 1:1(0) ack 5000
+    > R 5000:5000(0)
+    < R 1:1(0)
+    < R. 1:1(0) ack 1
+  )"));
+}
+
+TEST(TcpCases, O5_ASynWithEcnIsAnOrdinaryOne) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, R"(
+    < SEW 0:0(0) win 65535 <mss 1460>
+    > S. 0:0(0) ack 1 win 65535 <mss 1460>
+    < . 1:1(0) ack 1
+    accept -> accepted
+    abort
+    > R. 1:1(0)
+  )"));
+}
+
+TEST(TcpCases, O6_AHandshakeWithoutItsTimestampFreesItsPlace) {
+  ScriptTcpOptions options = plain_tcp();
+  options.config.timestamps = true;
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, R"(
+    tolerance 3ms
+    < S 0:0(0) win 65535 <mss 1460, ts val 1 ecr 0>
+    > S. 0:0(0) ack 1 <mss 1460, ts val 100 ecr 1>
+    < . 1:1(0) ack 1
+    accept -> none
+    +1s > S. 0:0(0) ack 1 ...
+    +2s > S. 0:0(0) ack 1 ...
+    +4s > S. 0:0(0) ack 1 ...
+    +8s > S. 0:0(0) ack 1 ...
+    +16s > S. 0:0(0) ack 1 ...
+    count half_open -> 1
+    +33s nothing
+    count half_open -> 0
+    dropped no_timestamp -> 1
+  )"));
+}
+
+TEST(TcpCases, O7_SimultaneousOpen) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, R"(
+    connect -> in progress
+    > S 0:0(0) win 65535 <mss 1460>
+    +10ms < S 0:0(0) win 65535 <mss 1000>
+    > S. 0:0(0) ack 1 win 65535 <mss 1460>
+    state -> syn_received
+    < S 0:0(0) win 65535 <mss 1000>
+    > S. 0:0(0) ack 1 win 65535 <mss 1460>
+    < S. 0:0(0) ack 1 win 65535 <mss 1000>
+    state -> established
+    events -> connected
+    write 1000 -> 1000
+    > P. 1:1001(1000) ack 1
+    abort
+    > R. 1001:1001(0)
+  )"));
+}
+
+TEST(TcpOpen, ARefusedHandshakeGoesUnheard) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, R"(
+    < S 0:0(0) win 65535 <mss 1460>
+    > S. 0:0(0) ack 1
+    < . 1:1(0) ack 77
+    > R 77:77(0)
+    < R 5:5(0)
+    count half_open -> 1
+    < R 1:1(0)
+    count half_open -> 0
+  )"));
+}
+
+TEST(TcpOpen, BeyondTheBacklogTheLastAckWaits) {
+  ScriptTcpOptions options = plain_tcp();
+  options.backlog = 1;
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, R"(
+    < S 0:0(0) win 65535 <mss 1460>
+    > S. 0:0(0) ack 1
+    < [b] S 0:0(0) win 65535 <mss 1460>
+    > [b] S. 0:0(0) ack 1
+    < . 1:1(0) ack 1
+    < [b] . 1:1(0) ack 1
+    dropped backlog_full -> 1
+    accept -> accepted
+    accept -> none
+    < [b] P. 1:11(10) ack 1
+    accept -> accepted
+    read -> 10
+    +40ms > [b] . 1:1(0) ack 11
+    abort
+    > [b] R. 1:1(0)
+  )"));
+}
+
+TEST(TcpOpen, RefusesAddressesThatAreNobodys) {
+  TwoHosts world;
+  for (const IpAddress& address :
+       {IpAddress(), IpAddress::v4({224, 0, 0, 1}), IpAddress::v4({255, 255, 255, 255}),
+        IpAddress::v6({0xff, 0x02})}) {
+    const auto made = world.tcp(0).connect({.remote = {address, 7}}, nullptr, world.now());
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error(), TcpConnectError::unreachable);
+  }
+}
+
+}  // namespace
+}  // namespace pinion::test

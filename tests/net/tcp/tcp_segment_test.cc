@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pinion/lib/random.h>
+#include <pinion/test/seed.h>
+
+#include "script/script.h"
+#include "script/segment.h"
+#include "script_options.h"
+#include "script_tcp.h"
+#include "two_hosts.h"
+
+/// Segments that don't fit: the cases S1 to S7.
+
+namespace pinion::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+
+TEST(TcpCases, S1_AResetCountsOnlyAtTheExactNumber) {
+  ScriptTcp world(plain_tcp());
+  std::string script;
+  for (int i = 0; i < 10; ++i) script += "< R 100:100(0)\n> . 1:1(0) ack 1\n";
+  script += R"(
+    < R 100:100(0)                  # Beyond the limit.
+    < R 70000:70000(0)
+    < R 0:0(0)
+    state -> established
+    +6s < R 2:2(0)
+    > . 1:1(0) ack 1
+    < R 1:1(0)
+    events -> closed:reset
+    dropped reset_out_of_window -> 2
+    dropped reset_challenged -> 12
+  )";
+  EXPECT_TRUE(run_script(world, after_accept(script)));
+}
+
+TEST(TcpCases, S2_ASynInEstablishedIsChallenged) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < S 500:500(0)
+    > . 1:1(0) ack 1
+    < S 0:0(0)
+    > . 1:1(0) ack 1
+    < S. 900000:900000(0) ack 1
+    > . 1:1(0) ack 1
+    state -> established
+    abort
+    > R. 1:1(0)
+  )")));
+}
+
+TEST(TcpCases, S3_AFinAheadOfItsDataIsRemembered) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < F. 101:101(0) ack 1
+    > . 1:1(0) ack 1
+    read -> again
+    < P. 1:101(100) ack 1
+    > . 1:1(0) ack 102
+    events -> readable
+    read -> 100
+    read -> finished
+    state -> close_wait
+    +1s nothing
+    close
+    > F. 1:1(0) ack 102
+    < . 102:102(0) ack 2
+    events -> closed:orderly
+  )")));
+}
+
+TEST(TcpCases, S4_SegmentsOfAnotherTupleChangeNothing) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < [b] F. 1:1(0) ack 1
+    > [b] R 1:1(0)
+    < [b] R 1:1(0)
+    < [b] P. 1:101(100) ack 1
+    > [b] R 1:1(0)
+    state -> established
+    read -> again
+    abort
+    > R. 1:1(0)
+  )")));
+}
+
+TEST(TcpCases, S5_AnAckOfWhatWasNeverSentIsAnsweredAndDropped) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < P. 1:101(100) ack 5
+    > . 1:1(0) ack 1
+    read -> again
+    dropped ack_too_new -> 1
+    < . 1:1(0) ack -70000
+    > . 1:1(0) ack 1
+    dropped ack_too_old -> 1
+    abort
+    > R. 1:1(0)
+  )")));
+}
+
+/// Segments of a stream, cut anywhere, overlapping and out of order.
+TEST(TcpCases, S6_OverlapsOfEveryKindLeaveTheStreamExact) {
+  Random random(seed());
+  for (std::uint64_t round = 0; round < scaled(40); ++round) {
+    ScriptTcpOptions options = plain_tcp();
+    options.config.sack = random.chance(0.5);
+    ScriptTcp world(options);
+    ASSERT_TRUE(run_script(world, R"(
+      < S 0:0(0) win 65535 <mss 1460, sack>
+      > S. 0:0(0) ack 1 ...
+      < . 1:1(0) ack 1 win 65535
+      accept -> accepted
+      reading on
+      < . 0:0(0) ack 1
+      > . 1:1(0) ack 1 ...
+    )"));
+    constexpr std::uint32_t kSize = 20'000;
+    constexpr std::uint32_t kPeerIsn = 0xfffff000;
+    Segment segment;
+    segment.source_port = 80;
+    segment.destination_port = 7;
+    segment.flags = kAck;
+    segment.window = 65'535;
+    segment.acknowledgment =
+        world.tcp().info({.index = 0, .generation = 1})->first_unacknowledged.value();
+    std::uint32_t done = 0;
+    while (done < kSize) {
+      const auto begin =
+          static_cast<std::uint32_t>(random.chance(0.2) ? done : random.below(kSize));
+      const auto size = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(1 + random.below(1'460), kSize - begin));
+      segment.sequence = kPeerIsn + 1 + begin;
+      segment.payload.clear();
+      for (std::uint32_t i = 0; i < size; ++i) segment.payload.push_back(pattern_byte(begin + i));
+      const auto packet = write_packet(world.peer().address, world.host().address, segment);
+      world.inject({&packet, 1});
+      while (const auto sent = world.take()) {
+        const auto answer = read_packet(sent->bytes);
+        ASSERT_TRUE(answer);
+        done = std::max(done, answer->segment.acknowledgment - kPeerIsn - 1);
+      }
+      if (!world.tcp().is_settled()) world.tcp().end_of_burst(world.now());
+      const Instant later = world.now() + milliseconds{50};
+      while (world.next_deadline() < later) world.advance(world.next_deadline());
+      world.advance(later);
+    }
+    EXPECT_EQ(world.call("read", {}), "again");
+    EXPECT_EQ(world.tcp().stats().bytes_in, kSize);
+  }
+}
+
+TEST(TcpCases, S7_WhatIsNoSegmentIsCountedByReasonAndDropped) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < P. 1:101(100) ack 1 bad-checksum
+    < P. 1:101(100) ack 1 offset 4
+    < P. 1:101(100) ack 1 offset 15 cut 40
+    < P. 1:101(100) ack 1 <raw 08 00>
+    < P. 1:101(100) ack 1 <raw 08 01>
+    < P. 1:101(100) ack 1 <raw 08 20 01 01>
+    < P. 1:101(100) ack 1 cut 19
+    +1s nothing
+    dropped tcp_checksum -> 1
+    dropped tcp_header_length -> 2
+    dropped tcp_option_length -> 2
+    dropped tcp_option_overrun -> 1
+    dropped tcp_truncated -> 1
+    read -> again
+    count packets -> 0
+    abort
+    > R. 1:1(0)
+  )")));
+}
+
+TEST(TcpCases, N5_AComplaintCountsOnlyForWhatIsInFlight) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    write 1460 -> 1460
+    > P. 1:1461(1460) ack 1
+    complain too_big 5000 1000
+    complain too_big -5 1000
+    +100ms nothing
+    dropped complaint_sequence -> 2
+    complain too_big 0 1000
+    > . 1:961(960) ack 1
+    > P. 961:1461(500) ack 1
+    complain port 0
+    complain host 0
+    complain protocol 0
+    state -> established
+    abort
+    > R. 1461:1461(0)
+  )")));
+  ScriptTcp client(plain_tcp());
+  EXPECT_TRUE(run_script(client, R"(
+    connect -> in progress
+    > S 0:0(0)
+    complain host 0
+    state -> syn_sent
+    complain port 0
+    events -> closed:refused
+  )"));
+}
+
+/// A stream over a line that loses and reorders.
+TEST(TcpSegments, LossAndReorderingLeaveTheStreamExact) {
+  Random random(seed());
+  for (std::uint64_t round = 0; round < scaled(16); ++round) {
+    TwoHostsOptions options;
+    options.seed = random.next();
+    options.jitter = random.chance(0.5) ? milliseconds{random.below(4)} : Delay();
+    options.config.sack = random.chance(0.5);
+    options.config.timestamps = random.chance(0.5);
+    options.config.window_scale = random.chance(0.5);
+    options.v6 = random.chance(0.5);
+    const double loss = random.real01() * 0.05;
+    TwoHosts world(options);
+    TestPair pair(world);
+    world.passes = [&](const LineSegment&) { return !random.chance(loss); };
+    pair.client.write_up_to(300'000, world.now());
+    pair.server.write_up_to(200'000, world.now());
+    pair.client.closes_at_end = pair.server.closes_at_end = true;
+    EXPECT_TRUE(world.run_until(
+        [&] { return pair.client.received == 200'000 && pair.server.received == 300'000; },
+        minutes{20}));
+    EXPECT_TRUE(pair.server.received_stream(300'000));
+    EXPECT_TRUE(pair.client.received_stream(200'000));
+    world.tcp(0).close(pair.client.handle, world.now());
+    EXPECT_TRUE(
+        world.run_until([&] { return pair.client.closed + pair.server.closed == 2; }, minutes{20}));
+    EXPECT_EQ(pair.client.closed, 1);
+  }
+}
+
+}  // namespace
+}  // namespace pinion::test
