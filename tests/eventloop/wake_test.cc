@@ -31,7 +31,9 @@ LoopOptions with_policy(IdlePolicy policy) {
 }
 
 /// A second is usual; machines that others use may take a hundred times as long.
-constexpr Delay kBound = 200s;
+Delay bound() {
+  return std::chrono::seconds{test::scaled(200)};
+}
 
 /// A message that counts how often it was handled, and lets its sender wait for it.
 struct Counted : Message {
@@ -99,8 +101,7 @@ TEST_P(Wakes, L20_NoMessageToALoopThatParksAtRandomMomentsIsLost) {
     while (own->turn() > 0) {
     }
   });
-  EXPECT_TRUE(
-      loop->run_until([&] { return received == 2 * per_thread; }, kBound * test::scaled(1)));
+  EXPECT_TRUE(loop->run_until([&] { return received == 2 * per_thread; }, bound()));
   given_up.store(true, std::memory_order_relaxed);
   first.join();
   second.join();
@@ -129,7 +130,7 @@ TEST(WakesByEventfd, L20_WithoutMessagesBetweenRingsNoWakeUpIsLost) {
     send(*loop, messages, count, random, given_up);
     EXPECT_EQ(own->ring().stats().submitted, 0U);
   });
-  EXPECT_TRUE(loop->run_until([&] { return received == count; }, kBound * test::scaled(1)));
+  EXPECT_TRUE(loop->run_until([&] { return received == count; }, bound()));
   given_up.store(true, std::memory_order_relaxed);
   sender.join();
   EXPECT_GT(loop->stats().doorbells, 0U);
