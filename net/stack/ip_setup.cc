@@ -107,8 +107,7 @@ Result<std::uint8_t> IpStack::add_interface(const InterfaceOptions& options, Ins
 
 Result<> IpStack::add_address(Interface& interface, const IpPrefix& prefix, bool checked,
                               Instant now) {
-  const Result<> routed =
-      output_.routes().add({.destination = prefix, .interface = interface.index});
+  Result<> routed = output_.routes().add({.destination = prefix, .interface = interface.index});
   // Several addresses of one prefix share a route; link-local prefixes are every link's.
   if (!routed && routed.error().code != ErrorCode::already_exists) return routed;
   const bool added = interface.add(

@@ -12,7 +12,7 @@ IpDeparture departure(const IpAddress& source, const IpAddress& destination) noe
           .hop_limit = wire::kNdpHopLimit};
 }
 
-const IpAddress kUnspecified = IpAddress::v6({});
+constexpr IpAddress kUnspecified = IpAddress::v6({});
 
 }  // namespace
 
