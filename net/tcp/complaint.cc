@@ -4,8 +4,8 @@
 #include "segment_size.h"
 #include "tcp.h"
 
-/// ICMP errors (RFC 9293, 3.9.2.2). Anybody can send one: it counts only if it quotes a number that is
-/// in flight, and never ends a connection that is established (RFC 5927).
+/// ICMP errors (RFC 9293, 3.9.2.2). Anybody can send one: it counts only if it quotes a number that
+/// is in flight, and never ends a connection that is established (RFC 5927).
 
 namespace pinion {
 

@@ -21,7 +21,7 @@
 /// What the stack keeps of a connection, in five cache lines, in the order in which they are used.
 /// SND.UNA and so on are as RFC 9293, 3.3.1, has them; RCV.NXT and RCV.WND are the receive queue's.
 ///
-/// Ownership:  the layer's ConnectionPool. Its queues hold packets, which whoever ends it takes out.
+/// Ownership:  the layer's ConnectionPool. Its queues hold packets; whoever ends it clears them.
 /// Threading:  one lcore.
 /// Cost:       320 bytes, the two timer entries included; an idle connection holds no packet and no
 ///             record of any other pool.

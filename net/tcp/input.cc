@@ -55,9 +55,9 @@ bool Tcp::pass_checks(TcpConnection& c, TcpArrival& a) noexcept {
   return false;
 }
 
-/// The table of 3.10.7.4. Two things are taken beyond it: a segment that covers the whole window and
-/// more, of which the window's part counts; and an empty one right behind the window, which is what
-/// a peer sends that has filled it and lost the first segment.
+/// The table of 3.10.7.4. Two things are taken beyond it: a segment that covers the whole window
+/// and more, of which the window's part counts; and an empty one right behind the window, which is
+/// what a peer sends that has filled it and lost the first segment.
 bool Tcp::is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept {
   const wire::SequenceNumber edge = c.receive.edge();
   if (a.length() == 0) {
@@ -66,20 +66,22 @@ bool Tcp::is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexc
   return before(a.sequence(), edge) && after(a.end(), c.rcv_nxt());
 }
 
-/// RFC 7323, 5.3, R1; RST is exempt (5.2). After 24 days TS.Recent means nothing any more (5.5).
+/// Whether a TSval is older than TS.Recent, which after 24 days means nothing any more (RFC 7323,
+/// 5.5).
+bool Tcp::is_outdated(const TcpConnection& c, std::uint32_t value) const noexcept {
+  constexpr std::uint32_t kValid = 24 * 24 * 3600;
+  if (static_cast<std::int32_t>(value - c.timestamps.recent) >= 0) return false;
+  return seconds() - c.timestamps.recent_at_s <= kValid;
+}
+
+/// RFC 7323, 5.3, R1; RST is exempt (5.2).
 bool Tcp::pass_paws(TcpConnection& c, const TcpArrival& a) noexcept {
   if (!c.with_timestamps || a.has(TcpFlag::rst)) return true;
   if (!a.segment.options.timestamps) {
     drop(TcpDrop::no_timestamp);
     return false;
   }
-  constexpr std::uint32_t kValid = 24 * 24 * 3600;
-  const std::uint32_t value = a.segment.options.timestamps->value;
-  if (static_cast<std::int32_t>(value - c.timestamps.recent) >= 0) return true;
-  if (seconds() - c.timestamps.recent_at_s > kValid) {
-    c.timestamps.recent = value;
-    return true;
-  }
+  if (!is_outdated(c, a.segment.options.timestamps->value)) return true;
   refuse(c, a, TcpDrop::paws);
   return false;
 }
@@ -136,11 +138,12 @@ void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
   finish(c, c.state == TcpState::syn_received ? TcpEnd::refused : TcpEnd::reset);
 }
 
-/// RFC 7323, 4.3: the echo is of the segment that the next acknowledgment is for, or of an older one.
+/// RFC 7323, 4.3: the echo is of the segment that the next acknowledgment is for, or of an older
+/// one.
 void Tcp::note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept {
   if (!c.with_timestamps || !a.segment.options.timestamps) return;
   const std::uint32_t value = a.segment.options.timestamps->value;
-  if (static_cast<std::int32_t>(value - c.timestamps.recent) < 0) return;
+  if (is_outdated(c, value)) return;
   if (after(a.sequence(), c.last_ack_sent)) return;
   c.timestamps.recent = value;
   c.timestamps.recent_at_s = seconds();

@@ -121,9 +121,9 @@ void Tcp::fin_acknowledged(TcpConnection& c) noexcept {
   }
 }
 
-/// SND.WND, from a segment that is not older than the one it last came from. (That the RFC also asks
-/// for SND.WL2 =< SEG.ACK follows from SND.UNA =< SEG.ACK.) A window that shrinks is believed: what
-/// is beyond it already stays sent, and nothing more goes out (RFC 9293, 3.8.6).
+/// SND.WND, from a segment that is not older than the one it last came from. (What the RFC asks of
+/// SND.WL2, to be =< SEG.ACK, follows from SND.UNA =< SEG.ACK.) A window that shrinks is
+/// believed: what is beyond it already stays sent, and nothing more goes out (RFC 9293, 3.8.6).
 void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
   if (before(a.acknowledgment(), c.snd_una) || before(a.sequence(), c.snd_wl1)) return;
   const std::uint16_t field = a.segment.header.window;

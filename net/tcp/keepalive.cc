@@ -3,8 +3,8 @@
 #include "tcp.h"
 
 /// What the user waits for: the deadlines of reads and writes, and that the peer is still there
-/// (RFC 9293, 3.8.4). They share a timer entry, which stands at the earliest or before. Segments only
-/// note when they came; the entry is looked at when it fires.
+/// (RFC 9293, 3.8.4). They share a timer entry, which stands at the earliest or before. Segments
+/// only note when they came; the entry is looked at when it fires.
 
 namespace pinion {
 
@@ -64,8 +64,8 @@ void Tcp::on_application_timer(TcpConnection& c) noexcept {
 }
 
 /// A probe is an acknowledgement with the number before SND.NXT, which the peer has (MUST-25 to
-/// MUST-29). While something is in flight its retransmissions are the probes, and no other goes out;
-/// they count all the same.
+/// MUST-29). While something is in flight its retransmissions are the probes, and no other goes
+/// out; they count all the same.
 void Tcp::on_keepalive(TcpConnection& c) noexcept {
   if (c.keepalive_sent >= c.keepalive_limit) {
     ++stats_.keepalive_timeouts;

@@ -5,7 +5,8 @@
 #include "tcp.h"
 
 /// What a connection sends when nothing more happens to it: data as far as windows, Nagle and the
-/// avoidance of silly windows allow (RFC 9293, 3.7.4 and 3.8.6.2.1), or an acknowledgement (3.8.6.3).
+/// avoidance of silly windows allow (RFC 9293, 3.7.4 and 3.8.6.2.1), or an acknowledgement
+/// (3.8.6.3).
 
 namespace pinion {
 
@@ -130,8 +131,8 @@ void Tcp::send_first_again(TcpConnection& c) noexcept {
   static_cast<void>(send_piece(c, piece));
 }
 
-/// An acknowledgement now, for two segments or whatever must not wait; or soon (RFC 9293, MUST-58 and
-/// MUST-59; RFC 5681, 4.2). Or a window update, when reading has made room.
+/// An acknowledgement now, for two segments or whatever must not wait; or soon (RFC 9293, MUST-58
+/// and MUST-59; RFC 5681, 4.2). Or a window update, when reading has made room.
 void Tcp::decide_ack(TcpConnection& c) noexcept {
   if (c.ack_now || c.unacked_segments >= 2) return send_ack(c);
   if (c.has_read) {

@@ -33,9 +33,9 @@
 /// TCP (RFC 9293) as a function of packets, calls and time: one lcore's layer, between the IP layer
 /// and whoever puts sockets on top.
 ///
-/// Ownership:  the layer owns connections, listeners and the packets it holds, and borrows its parts,
-///             which outlive it. Observers are the users'. It dies with its connections, of which
-///             nobody is told then and nothing is sent.
+/// Ownership:  the layer owns connections, listeners and the packets it holds, and borrows its
+///             parts, which outlive it. Observers are the users'. It dies with its connections, of
+///             which nobody is told then and nothing is sent.
 /// Threading:  one lcore. No call blocks, reads a clock, takes a lock or allocates, but listen().
 /// Time:       every call has its `now`, which never goes back. Timers are on the lcore's wheel.
 /// Order:      what segments, timers and calls bring about is told in settle(): for the segments of
@@ -227,6 +227,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] bool is_expected(const TcpConnection& c, const TcpArrival& a) const noexcept;
   [[nodiscard]] bool is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept;
   [[nodiscard]] bool pass_checks(TcpConnection& c, TcpArrival& a) noexcept;
+  [[nodiscard]] bool is_outdated(const TcpConnection& c, std::uint32_t value) const noexcept;
   [[nodiscard]] bool pass_paws(TcpConnection& c, const TcpArrival& a) noexcept;
   [[nodiscard]] bool pass_syn(TcpConnection& c, TcpArrival& a) noexcept;
   void refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept;

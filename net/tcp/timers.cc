@@ -2,9 +2,9 @@
 
 #include "tcp.h"
 
-/// The timers of connections (RFC 6298; RFC 9293, 3.8.1 and 3.8.3). A connection has one timer entry
-/// for what the protocol waits for: it carries the earliest of its times, and whoever changes one
-/// of them extends it. What a time means is looked at again when it has come.
+/// The timers of connections (RFC 6298; RFC 9293, 3.8.1 and 3.8.3). A connection has one timer
+/// entry for what the protocol waits for: it carries the earliest of its times, and whoever changes
+/// one of them extends it. What a time means is looked at again when it has come.
 
 namespace pinion {
 

@@ -240,5 +240,59 @@ TEST(TcpSegments, LossAndReorderingLeaveTheStreamExact) {
   }
 }
 
+/// A segment of anything, near to what would fit.
+void forge_near(TwoHosts& world, const LineSegment& like, Random& random) {
+  wire::TcpHeader header = like.segment.header;
+  const auto near = [&random] {
+    return random.chance(0.5) ? static_cast<std::uint32_t>(random.below(5)) - 2U
+                              : static_cast<std::uint32_t>(random.next() >> random.between(32, 63));
+  };
+  header.sequence += near();
+  header.acknowledgment += near();
+  if (random.chance(0.5)) {
+    header.flags = wire::TcpFlags::from_bits(static_cast<std::uint8_t>(random.below(256)));
+  }
+  if (random.chance(0.3)) header.window = static_cast<std::uint16_t>(random.below(65'536));
+  wire::TcpOptions options = like.segment.options;
+  if (random.chance(0.2)) options = {};
+  if (options.sack.empty() && random.chance(0.2))
+    options.mss = static_cast<std::uint16_t>(random.below(65'536));
+  if (options.timestamps && random.chance(0.3)) options.timestamps->value += near();
+  const std::size_t size = random.chance(0.5) ? 0 : random.below(1'200);
+  world.forge(like.from, header, options, stream_bytes(random.next(), size));
+}
+
+/// Whatever is forged, nothing breaks, ends are told once, and every packet comes back.
+TEST(TcpSegments, ForgedSegmentsBreakNothing) {
+  Random random(seed());
+  for (std::uint64_t round = 0; round < scaled(60); ++round) {
+    TwoHostsOptions options;
+    options.seed = random.next();
+    options.config.timestamps = random.chance(0.5);
+    options.config.linger = milliseconds{100};
+    TwoHosts world(options);
+    TestPair pair(world);
+    world.recording = true;
+    pair.client.closes_at_end = pair.server.closes_at_end = random.chance(0.5);
+    for (int i = 0; i < 200; ++i) {
+      if (i % 10 == 0) pair.client.write_up_to(pair.client.written + 3'000, world.now());
+      if (i % 10 == 5) pair.server.write_up_to(pair.server.written + 2'000, world.now());
+      if (i == 150) world.tcp(0).shutdown_write(pair.client.handle, world.now());
+      if (!world.sent.empty()) {
+        const std::size_t last = std::min<std::size_t>(world.sent.size(), 8);
+        forge_near(world, world.sent[world.sent.size() - 1 - random.below(last)], random);
+      }
+      world.run_for(milliseconds{random.below(40)});
+    }
+    world.tcp(0).close(pair.client.handle, world.now());
+    world.tcp(1).close(pair.server.handle, world.now());
+    world.run_for(minutes{12});
+    EXPECT_EQ(pair.client.closed, 1);
+    EXPECT_EQ(pair.server.closed, 1);
+    EXPECT_EQ(world.tcp(0).connections(), 0U);
+    EXPECT_EQ(world.tcp(1).half_open(), 0U);
+  }
+}
+
 }  // namespace
 }  // namespace pinion::test
