@@ -125,6 +125,7 @@ class Chain {
   class NoPool final : public PacketPool {
    public:
     Packet* allocate() noexcept override { return nullptr; }
+    Packet* view(Packet&, std::size_t, std::size_t) noexcept override { return nullptr; }
     void give_back(Packet&) noexcept override { std::abort(); }
     [[nodiscard]] std::size_t available() const noexcept override { return 0; }
     [[nodiscard]] std::size_t capacity() const noexcept override { return 0; }
