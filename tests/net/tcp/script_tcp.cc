@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "script/segment.h"
+#include "../script/segment.h"
 #include "wire/byte_order.h"
 
 namespace pinion::test {

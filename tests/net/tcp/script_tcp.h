@@ -11,7 +11,7 @@
 
 #include <pinion/net/slab_packet_pool.h>
 
-#include "script/transport_world.h"
+#include "../script/transport_world.h"
 #include "tcp/tcp.h"
 
 /// A script's host with our TCP. Its calls, each about the connection made or accepted last:

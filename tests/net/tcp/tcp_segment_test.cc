@@ -8,8 +8,8 @@
 #include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 
-#include "script/script.h"
-#include "script/segment.h"
+#include "../script/script.h"
+#include "../script/segment.h"
 #include "script_options.h"
 #include "script_tcp.h"
 #include "two_hosts.h"

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "script/script.h"
+#include "../script/script.h"
 #include "script_options.h"
 #include "script_tcp.h"
 #include "two_hosts.h"
