@@ -93,7 +93,7 @@ TEST_F(ATap, ReceivesWhatTheKernelSends) {
     kernel->send(frame);
     const PacketPtr packet = receive(*port);
     ASSERT_TRUE(packet);
-    EXPECT_EQ(bytes_of(*packet), frame);
+    ASSERT_EQ(bytes_of(*packet), frame);
     EXPECT_GE(packet->headroom(), kPacketHeadroom);
     EXPECT_FALSE(packet->shared());
     bytes += frame.size();
@@ -108,7 +108,7 @@ TEST_F(ATap, SendsWhatTheKernelReceives) {
     const Bytes frame = make_frame(random.between<std::size_t>(60, 1514), random.next());
     const std::size_t segments = random.between<std::size_t>(1, DpdkPort::kMaxTxSegments);
     ASSERT_TRUE(sent(*port, chain_with(*pool, frame, segments, random)));
-    EXPECT_EQ(kernel->receive(), frame);
+    ASSERT_EQ(kernel->receive(), frame);
   }
   EXPECT_EQ(port->stats().tx_packets, 100U);
   EXPECT_EQ(port->stats().tx_dropped, 0U);
@@ -126,7 +126,7 @@ TEST_F(ATap, SendsAReceivedPacketBack) {
     std::swap_ranges(header, header + 6, header + 6);
     std::swap_ranges(frame.begin(), frame.begin() + 6, frame.begin() + 6);
     ASSERT_TRUE(sent(*port, std::move(packet)));
-    EXPECT_EQ(kernel->receive(), frame);
+    ASSERT_EQ(kernel->receive(), frame);
   }
 }
 
@@ -140,7 +140,7 @@ TEST_F(ATap, LeavesASegmentThatSomebodyHoldsToItsHolder) {
     header->set_next_segment(kept.get());
     ASSERT_TRUE(sent(*port, std::move(header)));
     frame.insert(frame.end(), payload.begin(), payload.end());
-    EXPECT_EQ(kernel->receive(), frame);
+    ASSERT_EQ(kernel->receive(), frame);
     EXPECT_FALSE(kept->shared());
     EXPECT_EQ(bytes_of(*kept), payload);
   }
@@ -160,7 +160,7 @@ TEST_F(ATap, SendsViewsOfWhatSomebodyKeeps) {
     ASSERT_TRUE(sent(*port, std::move(header)));
     const auto begin = payload.begin() + static_cast<std::ptrdiff_t>(offset);
     frame.insert(frame.end(), begin, begin + static_cast<std::ptrdiff_t>(size));
-    EXPECT_EQ(kernel->receive(), frame);
+    ASSERT_EQ(kernel->receive(), frame);
     EXPECT_FALSE(kept->shared());
     EXPECT_EQ(pool->lent(), before);
   }
@@ -196,10 +196,10 @@ TEST_F(ATap, ReceivesInSegmentsWhatIsLargerThanABuffer) {
     kernel->send(frame);
     PacketPtr packet = receive(*port);
     ASSERT_TRUE(packet);
-    EXPECT_EQ(bytes_of(*packet), frame);
+    ASSERT_EQ(bytes_of(*packet), frame);
     EXPECT_EQ(packet->next_segment() != nullptr, frame.size() > 256);
     ASSERT_TRUE(sent(*port, std::move(packet)));
-    EXPECT_EQ(kernel->receive(), frame);
+    ASSERT_EQ(kernel->receive(), frame);
   }
 }
 
@@ -216,7 +216,7 @@ TEST_F(ATap, DropsWhatNoPortEverTakesAndSendsTheRest) {
     packets.push_back(chain_with(*pool, good.back(), DpdkPort::kMaxTxSegments + 1, random).take());
   }
   EXPECT_EQ(port->tx_burst({}, packets), packets.size());
-  for (const Bytes& frame : good) EXPECT_EQ(kernel->receive(), frame);
+  for (const Bytes& frame : good) ASSERT_EQ(kernel->receive(), frame);
   EXPECT_EQ(port->stats().tx_packets, 10U);
   EXPECT_EQ(port->stats().tx_dropped, 30U);
 }
@@ -229,7 +229,7 @@ TEST_F(ATap, SendsMoreThanOneBurst) {
     packets.push_back(packet_with(*pool, frames.back()).take());
   }
   EXPECT_EQ(port->tx_burst({}, packets), packets.size());
-  for (const Bytes& frame : frames) EXPECT_EQ(kernel->receive(), frame);
+  for (const Bytes& frame : frames) ASSERT_EQ(kernel->receive(), frame);
 }
 
 TEST_F(ATap, LeavesWhatThePortDoesNotTakeToTheCaller) {
@@ -335,24 +335,40 @@ TEST_F(ATap, CanBeOpenedAgainAfterItsEnd) {
     open({.packets = 255}, "tap:ptap0");
     const Bytes frame = make_frame(100, random.next());
     kernel->send(frame);
-    EXPECT_TRUE(receive(*port));
+    ASSERT_TRUE(receive(*port));
   }
 }
 
 TEST(DpdkPort, LeavesNothingBehindWhenItCannotBeOpened) {
   PINION_TEST_NEEDS_PORTS();
+  const auto pool = make_pool({.packets = 64});
+  std::vector<PacketPtr> held;
+  while (pool->available() > 1) held.emplace_back(pool->allocate());
+  const auto port = try_port(*pool, "tap:ptap1");
+  ASSERT_FALSE(port) << "its queue asks for more packets than there are";
+  EXPECT_EQ(port.error().code, ErrorCode::resource_exhausted);
+  EXPECT_NE(port.error().what.find("cannot open tap:ptap1"), std::string::npos);
+  EXPECT_FALSE(port.error().hint.empty());
+  EXPECT_EQ(if_nametoindex("ptap1"), 0U) << "its interface is left behind";
+  EXPECT_EQ(pool->lent(), held.size()) << "not given back";
+  held.clear();
+  EXPECT_TRUE(try_port(*pool, "tap:ptap1")) << "the name is free again";
+}
+
+TEST(DpdkPort, SaysWhyItCannotBeOpenedBeforeItMakesAnything) {
+  PINION_TEST_NEEDS_PORTS();
   const auto pool = make_pool({.packets = 64, .packet_size = 256});
-  // Its queue asks for more packets than there are.
-  const auto port = try_port(*pool, "tap:ptap1,mtu=9216");
-  if (!port) {
-    EXPECT_NE(port.error().what.find("cannot open tap:ptap1"), std::string::npos);
-  }
-  for (const char* name : {"tap:ptap1,mtu=1", "tap:ptap1,speed=9", "af_packet:ptap1", "pci:03:00.0",
-                           "memif:/run/m.sock"}) {
+  for (const auto& [name, code] : {std::pair{"tap:ptap1,mtu=1", ErrorCode::invalid_argument},
+                                   {"tap:ptap1,speed=9", ErrorCode::invalid_argument},
+                                   {"af_packet:ptap1", ErrorCode::not_found},
+                                   {"pci:03:00.0", ErrorCode::unsupported},
+                                   {"memif:/run/m.sock", ErrorCode::unsupported}}) {
     const auto refused = try_port(*pool, name);
     ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, code) << to_string(refused.error());
     EXPECT_FALSE(refused.error().hint.empty()) << to_string(refused.error());
   }
+  EXPECT_EQ(if_nametoindex("ptap1"), 0U);
 }
 
 /// An IPv4 datagram with this UDP checksum. The right one is 0x12ef.
@@ -416,10 +432,10 @@ TEST_F(OnVeth, PassesPacketsBothWaysAndSaysWhenTheyCome) {
       peer.send(in);
       const PacketPtr packet = receive(*port);
       ASSERT_TRUE(packet);
-      EXPECT_EQ(bytes_of(*packet), in);
+      ASSERT_EQ(bytes_of(*packet), in);
       const Bytes out = make_frame(random.between<std::size_t>(60, 1514), random.next());
       ASSERT_TRUE(sent(*port, chain_with(*pool, out, 3, random)));
-      EXPECT_EQ(peer.receive(), out);
+      ASSERT_EQ(peer.receive(), out);
     }
   }
   EXPECT_EQ(pool->lent(), 0U);

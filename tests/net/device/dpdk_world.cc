@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,7 +23,6 @@ namespace pinion::test {
 namespace {
 
 constexpr std::size_t kTypeOffset = 12;
-constexpr int kPatienceMs = 10'000;
 
 void write_to(const char* path, const char* text) {
   const int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -77,11 +77,6 @@ bool is_of_type(std::span<const std::byte> frame, std::size_t type) {
          frame[kTypeOffset + 1] == static_cast<std::byte>(type);
 }
 
-bool wait_for(int fd) {
-  pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
-  return poll(&wait, 1, kPatienceMs) > 0;
-}
-
 }  // namespace
 
 std::string why_no_ports() {
@@ -111,6 +106,14 @@ bool shell(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
+bool Patience::wait_for(int fd) const {
+  using std::chrono::milliseconds;
+  const auto left = std::chrono::ceil<milliseconds>(end_ - std::chrono::steady_clock::now());
+  pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+  const int timeout = static_cast<int>(std::max(left, milliseconds{0}).count());
+  return poll(&wait, 1, timeout) > 0 && wait.revents == POLLIN;
+}
+
 KernelEnd::KernelEnd(const std::string& interface)
     : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(kFrameType))) {
   sockaddr_ll address{};
@@ -132,7 +135,8 @@ void KernelEnd::send(std::span<const std::byte> frame) const {
 
 std::vector<std::byte> KernelEnd::receive() const {
   std::vector<std::byte> frame(65536);
-  while (wait_for(fd_)) {
+  const Patience patience;
+  while (patience.wait_for(fd_)) {
     sockaddr_ll from{};
     socklen_t size = sizeof(from);
     const ssize_t got =
@@ -160,12 +164,13 @@ std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed) {
 
 PacketPtr receive(Device& device, std::size_t type) {
   Packet* taken = nullptr;
+  const Patience patience;
   do {
     while (device.rx_burst({}, std::span(&taken, 1)) == 1) {
       PacketPtr packet(taken);
       if (is_of_type(packet->bytes(), type)) return packet;
     }
-  } while (device.wait_descriptor() >= 0 && wait_for(device.wait_descriptor()));
+  } while (patience.wait_for(device.wait_descriptor()));
   return {};
 }
 

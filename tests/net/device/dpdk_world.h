@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -40,6 +41,18 @@ namespace pinion::test {
 /// Runs a command of the shell in the namespace, silently; whether it succeeded.
 bool shell(const std::string& command);
 
+/// The time that a call of a test may take, however much else comes meanwhile.
+class Patience {
+ public:
+  /// Sleeps until there is something to read. False when the time is over, the descriptor has an
+  /// error or was hung up, or there is none.
+  [[nodiscard]] bool wait_for(int fd) const;
+
+ private:
+  std::chrono::steady_clock::time_point end_ =
+      std::chrono::steady_clock::now() + std::chrono::seconds{10};
+};
+
 /// The kernel's end of an interface: a packet socket.
 class KernelEnd {
  public:
@@ -50,7 +63,7 @@ class KernelEnd {
 
   void send(std::span<const std::byte> frame) const;
 
-  /// The next frame of kFrameType that came in, at the latest after 10 s; empty when none did.
+  /// The next frame of kFrameType that came in; empty when none did within a Patience.
   [[nodiscard]] std::vector<std::byte> receive() const;
 
  private:
@@ -63,8 +76,8 @@ inline constexpr std::size_t kFrameType = 0x88b5;
 /// A frame of `size` bytes with that type, random bytes behind it.
 [[nodiscard]] std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed);
 
-/// The next packet of that type, at the latest after 10 s, sleeping on the device's descriptor in
-/// between; an empty pointer when none came.
+/// The next packet of that type, sleeping on the device's descriptor in between; an empty pointer
+/// when none came within a Patience.
 [[nodiscard]] PacketPtr receive(Device& device, std::size_t type = kFrameType);
 
 /// The bytes of a chain.
