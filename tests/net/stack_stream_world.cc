@@ -24,8 +24,8 @@ std::unique_ptr<StreamWorld> make_world() {
 
 }  // namespace
 
-StackStreamWorld::StackStreamWorld(const StackWorldOptions& options)
-    : loop_(or_abort(Loop::create({}, time_))),
+StackStreamWorld::StackStreamWorld(const StackWorldOptions& options, const LoopOptions& loop)
+    : loop_(or_abort(Loop::create(loop, time_))),
       client_packets_(or_abort(SlabPacketPool::create(options.client_packets))),
       server_packets_(or_abort(SlabPacketPool::create(options.server_packets))),
       link_(or_abort(Link::create(*client_packets_, *server_packets_, options.link))) {

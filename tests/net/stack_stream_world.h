@@ -25,7 +25,7 @@ struct StackWorldOptions {
 /// Two hosts of our own, joined by a link, or one that talks to itself; on the calling thread.
 class StackStreamWorld final : public StreamWorld {
  public:
-  explicit StackStreamWorld(const StackWorldOptions& options = {});
+  explicit StackStreamWorld(const StackWorldOptions& options = {}, const LoopOptions& loop = {});
   ~StackStreamWorld() override;
 
   Loop& loop() override { return *loop_; }
