@@ -91,8 +91,8 @@ class StackConnection final : public StreamBackend,
   /// Resets; what is pending and what comes later answers `why`. May end the connection.
   void end(StreamError why) noexcept;
 
-  /// Since when bytes of it lie in packets of the stack, unread or unacknowledged, with no progress;
-  /// none when it holds no packet.
+  /// Since when bytes of it lie in packets of the stack, unread or unacknowledged, without
+  /// progress; none when it holds no packet.
   [[nodiscard]] std::optional<Instant> holds_since(Instant now) noexcept;
 
   /// Resets, so that others get the packets that it holds. May end the connection.

@@ -137,7 +137,8 @@ class StackEcho(support.TestCase):
             self.assertEqual(packet[28:], payload)
 
     def test_ipv6(self):
-        with support.Server("--port", PORT, "--ip", f"{OWN6}/64", listen=f"[{OWN6}]:7007") as server:
+        with support.Server(
+                "--port", PORT, "--ip", f"{OWN6}/64", listen=f"[{OWN6}]:7007") as server:
             ip("-6", "address", "add", f"{KERNEL6}/64", "dev", "ptap0", "nodad")
             ip("link", "set", "ptap0", "up")
             with server.connect() as connection:
