@@ -16,6 +16,10 @@ constexpr Delay kPatience = std::chrono::milliseconds{100};
 /// The part of the packets below which they count as scarce: no SYN is answered any more.
 constexpr std::size_t kScarcePart = 10;
 
+/// And the part from which on there is room again: twice as much, so that what the others send next
+/// doesn't use it up at once.
+constexpr std::size_t kEnoughPart = 5;
+
 /// How many connections one walk looks at to find the one that has held packets longest.
 constexpr std::size_t kReliefBudget = 1024;
 
@@ -244,10 +248,10 @@ void StackCore::ReliefTimer::fire(TimerEntry& entry) {
   static_cast<ReliefTimer&>(entry).core.relieve();
 }
 
-/// While packets are scarce, resets the connection that has held some longest, if that is too long:
+/// Until there is room again, resets the connection that has held some longest, if that is too long:
 /// one in each tick. Whoever waits already for its patience to end is looked at again then.
 void StackCore::relieve() noexcept {
-  if (!packets_scarce()) return;
+  if (packets_.available() >= packets_.capacity() / kEnoughPart) return;
   const Instant now = loop_.now();
   StackConnection* longest = nullptr;
   Instant since = kNever;

@@ -50,7 +50,7 @@ Task<> ask(Stream& stream, const std::vector<std::byte>& data) {
 Task<> come_and_go(Transport& transport, Endpoint peer, std::uint64_t count, std::uint64_t requests,
                    const std::vector<std::byte>& data) {
   for (std::uint64_t i = 0; i < count; ++i) {
-    auto stream = co_await transport.connect(peer, 5s);
+    auto stream = co_await transport.connect(peer, 20s);
     CO_ASSERT_TRUE(stream);
     for (std::uint64_t j = 0; j < requests; ++j) co_await ask(*stream, data);
   }
