@@ -248,8 +248,8 @@ void StackCore::ReliefTimer::fire(TimerEntry& entry) {
   static_cast<ReliefTimer&>(entry).core.relieve();
 }
 
-/// Until there is room again, resets the connection that has held some longest, if that is too long:
-/// one in each tick. Whoever waits already for its patience to end is looked at again then.
+/// Until there is room again, resets the connection that has held some longest, if that is too
+/// long: one in each tick. If its patience isn't at its end yet, it is looked at again then.
 void StackCore::relieve() noexcept {
   if (packets_.available() >= packets_.capacity() / kEnoughPart) return;
   const Instant now = loop_.now();
