@@ -1,5 +1,6 @@
 // pinion-echo: a keepalive echo server. Every lcore listens on the same address, the kernel spreads
-// the connections, and each connection is a coroutine on the lcore that accepted it.
+// the connections, and each connection is a coroutine on the lcore that accepted it. On a port of
+// its own (--port) it does without the kernel, on one lcore.
 
 #include <chrono>
 #include <cstdint>
@@ -10,13 +11,14 @@
 
 #include <fmt/format.h>
 #include <pinion/eventloop/runtime.h>
-#include <pinion/net/kernel_transport.h>
+#include <pinion/net/transport.h>
 
 #include "common/net_values.h"
 #include "common/preflight.h"
 #include "common/program.h"
 #include "common/settings.h"
 #include "common/version.h"
+#include "echo/backend.h"
 #include "echo/options.h"
 #include "echo/report.h"
 
@@ -27,7 +29,7 @@ namespace {
 struct Shard {
   const EchoOptions& options;
   Loop& loop;
-  std::unique_ptr<KernelTransport> transport;
+  Transport& transport;
   std::uint64_t requests = 0;
 };
 
@@ -56,11 +58,14 @@ class Server {
         cpus_(options.share_cpus ? choose_shared_cpus(options.lcores, options.cpus)
                                  : choose_cpus(options.lcores, options.cpus, CpuOrder::from_first)),
         report_(cpus_.size(), std::chrono::seconds(options.stats)),
-        endpoint_(options.listen) {}
+        endpoint_(options.listen),
+        backends_(options.port ? port_backends(options) : kernel_backends()) {}
 
   /// Serves until a signal; returns the exit code.
   int run() {
-    require_descriptors(options_.max_connections, cpus_.size(), "--max-connections");
+    if (!options_.port) {
+      require_descriptors(options_.max_connections, cpus_.size(), "--max-connections");
+    }
     hold_signals();
     const LoopOptions loop{.idle = options_.idle,
                            .submission = options_.submission.options(),
@@ -78,20 +83,20 @@ class Server {
   /// On each lcore's thread, before any of them serves.
   Result<> set_up(Lcore& lcore) {
     const std::lock_guard lock(mutex_);
-    auto transport = KernelTransport::create(lcore.loop(), {.max_connections = share(lcore)});
-    if (!transport) return tl::unexpected(transport.error());
-    auto listener = (*transport)->listen(endpoint_, {.share = true});
+    auto backend = backends_->open(lcore.loop(), share(lcore));
+    if (!backend) return tl::unexpected(backend.error());
+    Transport& transport = lcore.keep(std::move(*backend)).transport();
+    auto listener = transport.listen(endpoint_, {.share = true});
     if (!listener) return tl::unexpected(listener.error());
     endpoint_ = listener->local();  // When port 0 was asked for, all lcores take the same.
 
-    Shard& shard =
-        lcore.keep(std::make_unique<Shard>(options_, lcore.loop(), std::move(*transport)));
+    Shard& shard = lcore.keep(std::make_unique<Shard>(options_, lcore.loop(), transport));
     lcore.add_report([&shard](ReportText& text) {
       text.add("requests {}\n", shard.requests);
-      add_to(text, shard.transport->stats());
+      add_to(text, shard.transport.stats());
     });
     lcore.keep(report_.desk().join(lcore.index(), lcore.loop(), [&shard](EchoFigures& figures) {
-      figures = {shard.requests, shard.transport->stats(), shard.loop.stats()};
+      figures = {shard.requests, shard.transport.stats(), shard.loop.stats()};
     }));
     lcore.loop().spawn(accept_all(shard, std::move(*listener)), "acceptor");
     if (lcore.index() == 0) lcore.loop().spawn(announce(), "announcement");
@@ -106,12 +111,14 @@ class Server {
 
   /// Runs when every lcore is set up.
   Task<> announce() {
-    report_.begin(fmt::format(
-        "pinion-echo {}: listening on {}, backend kernel sockets over io_uring, {} lcore{} ({}) on "
-        "CPU {} ({}), idle policy {} ({}: {})",
-        kVersion, to_string(endpoint_), cpus_.size(), cpus_.size() == 1 ? "" : "s",
-        settings_.source("lcores"), format_cpu_list(cpus_), settings_.source("cpus"),
-        to_string(options_.idle), settings_.source("idle"), meaning(options_.idle)));
+    report_.begin(
+        fmt::format("pinion-echo {}: listening on {}, backend {}, {} lcore{} ({}) on CPU {} ({}), "
+                    "idle policy {} "
+                    "({}: {})",
+                    kVersion, to_string(endpoint_), backends_->name(), cpus_.size(),
+                    cpus_.size() == 1 ? "" : "s", settings_.source("lcores"),
+                    format_cpu_list(cpus_), settings_.source("cpus"), to_string(options_.idle),
+                    settings_.source("idle"), meaning(options_.idle)));
     co_return;
   }
 
@@ -121,6 +128,7 @@ class Server {
   EchoReport report_;
   std::mutex mutex_;
   Endpoint endpoint_;
+  const std::unique_ptr<Backends> backends_;
 };
 
 }  // namespace

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include <fmt/format.h>
@@ -9,9 +12,11 @@
 #include <pinion/eventloop/runtime.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
+#include <pinion/net/port_name.h>
 #include <pinion/net/stream.h>
 
 #include "common/net_values.h"
+#include "common/port_values.h"
 #include "common/program.h"
 #include "common/settings.h"
 #include "common/submission_settings.h"
@@ -21,7 +26,13 @@
 namespace pinion::apps {
 
 struct EchoOptions {
-  Endpoint listen{.address = IpAddress::v4({127, 0, 0, 1}), .port = 7007};
+  static constexpr std::uint16_t kPort = 7007;
+
+  Endpoint listen{.address = IpAddress::v4({127, 0, 0, 1}), .port = kPort};
+  std::optional<PortName> port;
+  std::vector<HostAddress> ip;
+  std::vector<IpAddress> gateway;
+  std::string memory = "small";
   std::uint32_t lcores = 1;
   std::vector<unsigned> cpus;
   bool share_cpus = false;
@@ -41,6 +52,15 @@ inline void declare(Settings& settings, EchoOptions& options) {
   using namespace std::chrono_literals;
   settings.add(options.listen,
                {"listen", "where to accept connections; port 0: any free one; [::]: IPv6 alone"});
+  settings.add(options.port,
+               {"port", "the own TCP/IP stack on this port, by DPDK; none: the kernel's"});
+  settings.add(options.ip, {"ip", "the own stack's addresses, with the prefix of the port's link"});
+  settings.follow("listen", "ip", [&options] {
+    return to_string(Endpoint{options.ip.front().address, EchoOptions::kPort});
+  });
+  settings.add(options.gateway, {"gateway", "where the own stack sends what is not on its link"});
+  settings.add(options.memory,
+               {"memory", "DPDK's: small, medium, large, or a size such as 256M", "SIZE"});
   settings.add(options.lcores, {"lcores", "polling lcores, one CPU each; as many as --cpus names"},
                {{1, 256}});
   settings.add(options.cpus, {"cpus", "the lcores' CPUs; auto: the first this process may use"});
@@ -64,8 +84,35 @@ inline void declare(Settings& settings, EchoOptions& options) {
                {{0s, kNoTimeout}});
 }
 
+/// Of the port and what belongs to it.
+inline void check_port(const EchoOptions& options) {
+  if (!options.port) {
+    if (options.ip.empty() && options.gateway.empty()) return;
+    throw_usage_error("--ip and --gateway are for the own stack, and no --port is given",
+                      "--port tap:ptap0, or neither");
+  }
+  const std::string port = to_string(*options.port);
+  if (options.ip.empty()) {
+    throw_usage_error(fmt::format("--port {} needs an address", port), "--ip 10.9.0.1/24");
+  }
+  if (options.lcores != 1) {
+    throw_usage_error(
+        fmt::format("--port {} has one queue, and --lcores is {}", port, options.lcores),
+        "--lcores 1");
+  }
+  const IpAddress& address = options.listen.address;
+  const bool all = address == IpAddress::v4({}) || address == IpAddress::v6({});
+  const auto is_it = [&address](const HostAddress& own) { return own.address == address; };
+  if (all || std::ranges::any_of(options.ip, is_it)) return;
+  throw_usage_error(
+      fmt::format("--listen {} is no address of --port {}", to_string(options.listen), port),
+      fmt::format("--listen {}",
+                  to_string(Endpoint{options.ip.front().address, options.listen.port})));
+}
+
 /// Throws ProgramError when the options don't go together.
 inline void check(const EchoOptions& options) {
+  check_port(options);
   if (options.max_connections >= options.lcores) return;
   throw_usage_error(fmt::format("--max-connections {} is less than one for each of {} lcores",
                                 options.max_connections, options.lcores),

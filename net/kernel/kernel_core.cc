@@ -83,46 +83,6 @@ TransportStats KernelCore::stats() const noexcept {
   return stats;
 }
 
-void KernelCore::count_failure(StreamError error) noexcept {
-  switch (error) {
-    case StreamError::peer_timeout:
-      ++counters_.peer_timeouts;
-      break;
-    case StreamError::refused:
-      ++counters_.connects_refused;
-      break;
-    case StreamError::unreachable:
-      ++counters_.connects_unreachable;
-      break;
-    case StreamError::connect_timeout:
-      ++counters_.connect_timeouts;
-      break;
-    case StreamError::no_resources:
-      ++counters_.out_of_resources;
-      break;
-    case StreamError::read_timeout:
-      ++counters_.read_timeouts;
-      break;
-    case StreamError::write_timeout:
-      ++counters_.write_timeouts;
-      break;
-    case StreamError::deadline_exceeded:
-      ++counters_.deadlines_exceeded;
-      break;
-    case StreamError::keepalive_timeout:
-      ++counters_.keepalive_timeouts;
-      break;
-    case StreamError::reset:
-      ++counters_.resets_received;
-      break;
-    case StreamError::io_error:
-      ++counters_.io_errors;
-      break;
-    default:
-      break;
-  }
-}
-
 KernelConnection* KernelCore::adopt(int fd) noexcept {
   KernelConnection* const connection = connections_.allocate(*this, fd);
   if (connection == nullptr) return nullptr;

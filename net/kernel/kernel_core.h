@@ -10,6 +10,7 @@
 #include <pinion/net/kernel_transport.h>
 #include <pinion/net/transport.h>
 
+#include "../stream/count_failure.h"
 #include "connection.h"
 #include "listener.h"
 #include "receive_pool.h"
@@ -39,7 +40,7 @@ class KernelCore final : public TransportBackend, public Drainable, public Recei
   [[nodiscard]] const KernelOptions& options() const noexcept { return options_; }
   [[nodiscard]] ReceivePool& pool() noexcept { return *pool_; }
   [[nodiscard]] TransportStats& counters() noexcept { return counters_; }
-  void count_failure(StreamError error) noexcept;
+  void count_failure(StreamError error) noexcept { detail::count_failure(counters_, error); }
   [[nodiscard]] TransportStats stats() const noexcept override;
 
   /// False once the transport is gone: the ring and the wheel must not be used any more.

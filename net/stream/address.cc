@@ -10,6 +10,7 @@ namespace pinion {
 namespace {
 
 constexpr const char* kAddressHint = "write it as 127.0.0.1 or ::1";
+constexpr const char* kHostAddressHint = "write it as 10.9.0.1/24 or fd00::1/64";
 constexpr const char* kEndpointHint = "write it as 127.0.0.1:7007 or [::1]:7007";
 
 tl::unexpected<Error> bad_endpoint(std::string_view text, std::string_view why) {
@@ -45,6 +46,27 @@ Result<IpAddress> IpAddress::parse(std::string_view text) {
               kAddressHint);
 }
 
+Result<HostAddress> HostAddress::parse(std::string_view text) {
+  const auto refuse = [text](std::string_view why) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("'{}' is no address with a prefix: {}", text, why), kHostAddressHint);
+  };
+  const std::size_t slash = text.find('/');
+  if (slash == std::string_view::npos) return refuse("the prefix's length is missing");
+  const std::string_view host = text.substr(0, slash);
+  const Result<IpAddress> address = IpAddress::parse(host);
+  if (!address) return refuse(fmt::format("'{}' is no IP address", host));
+  const std::string_view digits = text.substr(slash + 1);
+  const unsigned longest = address->is_v4() ? 32 : 128;
+  unsigned length = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, length);
+  if (error != std::errc{} || stop != end || length == 0 || length > longest) {
+    return refuse(fmt::format("'{}' is no length from 1 to {}", digits, longest));
+  }
+  return HostAddress{*address, static_cast<std::uint8_t>(length)};
+}
+
 Result<Endpoint> Endpoint::parse(std::string_view text) {
   std::string_view host;
   std::string_view rest;
@@ -77,6 +99,10 @@ std::string to_string(const IpAddress& address) {
   const int family = address.is_v4() ? AF_INET : AF_INET6;
   inet_ntop(family, address.bytes().data(), buffer.data(), buffer.size());
   return buffer.data();
+}
+
+std::string to_string(const HostAddress& address) {
+  return fmt::format("{}/{}", to_string(address.address), address.prefix_length);
 }
 
 std::string to_string(const Endpoint& endpoint) {

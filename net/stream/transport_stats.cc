@@ -5,6 +5,8 @@
 #include <pinion/eventloop/snapshot.h>
 #include <pinion/net/transport.h>
 
+#include "count_failure.h"
+
 namespace pinion {
 namespace {
 
@@ -59,4 +61,47 @@ void add_to(ReportText& text, const TransportStats& stats) {
   text.add("\n");
 }
 
+namespace detail {
+
+void count_failure(TransportStats& stats, StreamError error) noexcept {
+  switch (error) {
+    case StreamError::peer_timeout:
+      ++stats.peer_timeouts;
+      break;
+    case StreamError::refused:
+      ++stats.connects_refused;
+      break;
+    case StreamError::unreachable:
+      ++stats.connects_unreachable;
+      break;
+    case StreamError::connect_timeout:
+      ++stats.connect_timeouts;
+      break;
+    case StreamError::no_resources:
+      ++stats.out_of_resources;
+      break;
+    case StreamError::read_timeout:
+      ++stats.read_timeouts;
+      break;
+    case StreamError::write_timeout:
+      ++stats.write_timeouts;
+      break;
+    case StreamError::deadline_exceeded:
+      ++stats.deadlines_exceeded;
+      break;
+    case StreamError::keepalive_timeout:
+      ++stats.keepalive_timeouts;
+      break;
+    case StreamError::reset:
+      ++stats.resets_received;
+      break;
+    case StreamError::io_error:
+      ++stats.io_errors;
+      break;
+    default:
+      break;
+  }
+}
+
+}  // namespace detail
 }  // namespace pinion

@@ -26,6 +26,10 @@ class Settings(support.TestCase):
         text, table = self.printed()
         self.assertEqual(table, {
             "listen": "127.0.0.1:7007",
+            "port": "none",
+            "ip": "none",
+            "gateway": "none",
+            "memory": "small",
             "lcores": 1,
             "cpus": "auto",
             "share-cpus": False,

@@ -193,15 +193,14 @@ def free_port():
 
 
 def copy_for_everyone(directory):
-    """Copies pinion-echo and its library to where every user may run it; returns its path and the
+    """Copies pinion-echo and its libraries to where every user may run it; returns its path and the
     environment that it needs."""
     os.chmod(directory, 0o755)
     shutil.copy(ECHO, directory)
-    # The build tree finds the library beside the programs' folder, an installed one elsewhere.
+    # The build tree finds them beside the programs' folder, installed ones elsewhere.
     linked = run(["ldd", ECHO]).stdout
-    found = re.search(r"(libpinion\.so\S*) => (\S+)", linked)
-    if found:
-        shutil.copy(found.group(2), os.path.join(directory, found.group(1)))
+    for name, where in re.findall(r"(libpinion\S*\.so\S*) => (\S+)", linked):
+        shutil.copy(where, os.path.join(directory, name))
     path = os.path.join(directory, os.path.basename(ECHO))
     os.chmod(path, 0o755)
     return path, {"LD_LIBRARY_PATH": directory}

@@ -53,6 +53,28 @@ TEST(Endpoint, RefusesBytesBehindTheAddress) {
   EXPECT_FALSE(IpAddress::parse(std::string(1000, '1')).has_value());
 }
 
+TEST(HostAddress, ReadsWhatItPrints) {
+  for (const char* text : {"10.9.0.1/24", "192.0.2.1/32", "10.0.0.1/1", "fd00::1/64", "::1/128"}) {
+    const auto address = HostAddress::parse(text);
+    ASSERT_TRUE(address.has_value()) << text;
+    EXPECT_EQ(to_string(*address), text);
+  }
+}
+
+TEST(HostAddress, ShowsHowToWriteOne) {
+  for (const char* text :
+       {"", "/", "10.9.0.1", "10.9.0.1/", "10.9.0.1/0", "10.9.0.1/33", "/24", "10.9.0.1/-1",
+        "10.9.0.1/2x", "10.9.0.1/24/8", "10.9.0/24", "fd00::1/129", "[fd00::1]/64", "10.9.0.1 /24",
+        "10.9.0.1/99999999999999999999"}) {
+    const auto address = HostAddress::parse(text);
+    ASSERT_FALSE(address.has_value()) << text;
+    EXPECT_EQ(address.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(address.error().what.find('\'' + std::string(text) + '\''), std::string::npos)
+        << address.error().what;
+    EXPECT_NE(address.error().hint.find("10.9.0.1/24"), std::string::npos);
+  }
+}
+
 TEST(IpAddress, ComparesByFamilyAndBytes) {
   EXPECT_EQ(*IpAddress::parse("10.0.0.1"), IpAddress::v4({10, 0, 0, 1}));
   EXPECT_NE(*IpAddress::parse("::"), IpAddress());

@@ -26,7 +26,7 @@ std::unique_ptr<StreamWorld> world_without() {
 
 }  // namespace
 
-std::vector<StreamWorldKind> stream_worlds() {
+std::vector<StreamWorldKind> kernel_stream_worlds() {
   return {{"kernel", &world_without<>},
           {"kernel_with_single_accepts", &world_without<RingFeature::multishot_accept>, 10},
           {"kernel_with_single_receives", &world_without<RingFeature::multishot_receive>, 10}};

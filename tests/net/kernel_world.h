@@ -5,6 +5,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <pinion/eventloop/loop.h>
 #include <pinion/lib/result.h>
@@ -42,5 +43,7 @@ class KernelWorld final : public StreamWorld {
   std::unique_ptr<Loop> loop_;
   std::unique_ptr<KernelTransport> transport_;
 };
+
+std::vector<StreamWorldKind> kernel_stream_worlds();
 
 }  // namespace pinion::test

@@ -253,7 +253,7 @@ TEST_P(StreamSuite, AResetEndsReadsAndWrites) {
     const auto written = co_await pair.server.write(bytes_of("x"), 5s);
     EXPECT_EQ(outcome(written), "reset");
   });
-  EXPECT_EQ(transport().stats().resets_received, 1U);
+  EXPECT_EQ(stats().resets_received, 1U);
 }
 
 TEST_P(StreamSuite, CloseAndAbortEndThePendingRead) {
@@ -353,7 +353,7 @@ TEST_P(StreamSuite, AClosedListenerRefusesAndAnswersClosed) {
     EXPECT_EQ(pending, "closed");
     const auto accepted = co_await listener().accept();
     EXPECT_EQ(outcome(accepted), "closed");
-    const auto stream = co_await transport().connect(peer, 5s);
+    const auto stream = co_await client_transport().connect(peer, 5s);
     EXPECT_EQ(outcome(stream), "refused");
   });
 }
@@ -361,19 +361,19 @@ TEST_P(StreamSuite, AClosedListenerRefusesAndAnswersClosed) {
 TEST_P(StreamSuite, CountsWhatHappens) {
   run([this]() -> Task<> {
     StreamPair pair = co_await connected();
-    const TransportStats open = transport().stats();
+    const TransportStats open = stats();
     EXPECT_EQ(open.open, 2U);
     EXPECT_EQ(open.accepted, 1U);
     EXPECT_EQ(open.connected, 1U);
     CO_ASSERT_TRUE(co_await pair.client.write(bytes_of("12345"), 5s));
     const std::string text = co_await read_text(pair.server, 5);
     EXPECT_EQ(text, "12345");
-    EXPECT_EQ(transport().stats().bytes_in, 5U);
-    EXPECT_EQ(transport().stats().bytes_out, 5U);
+    EXPECT_EQ(stats().bytes_in, 5U);
+    EXPECT_EQ(stats().bytes_out, 5U);
     pair = StreamPair();
-    EXPECT_EQ(transport().stats().open, 0U);
+    EXPECT_EQ(stats().open, 0U);
   });
-  EXPECT_TRUE(turn_until([this] { return transport().stats().closing == 0; }));
+  EXPECT_TRUE(turn_until([this] { return stats().closing == 0; }));
 }
 
 TEST_P(StreamSuite, ASecondReadStopsTheProgram) {

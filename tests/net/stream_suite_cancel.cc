@@ -76,7 +76,7 @@ TEST_P(StreamSuite, ACancelledTaskGetsCancelledFromEveryWait) {
       endings.push_back(outcome(read));
       const auto written = co_await stream.write(bytes_of("x"));
       endings.push_back(outcome(written));
-      const auto connected = co_await transport().connect(peer);
+      const auto connected = co_await client_transport().connect(peer);
       endings.push_back(outcome(connected));
       const auto accepted = co_await listener().accept();
       endings.push_back(outcome(accepted));
@@ -153,7 +153,7 @@ TEST_P(StreamSuite, L17AStreamIsDestroyedWhileItsReadIsPending) {
         }
       },
       240s);
-  EXPECT_TRUE(turn_until([this] { return transport().stats().open == 0; }));
+  EXPECT_TRUE(turn_until([this] { return stats().open == 0; }));
 }
 
 // L12: 100,000 races of data against timeout lose no byte, and each read has one outcome.
@@ -196,7 +196,7 @@ TEST_P(StreamSuite, L12RacesOfDataAgainstTimeoutHaveOneOutcome) {
       },
       240s);
   EXPECT_EQ(received, kPairs * times * 7);
-  EXPECT_EQ(transport().stats().read_timeouts, timeouts);
+  EXPECT_EQ(stats().read_timeouts, timeouts);
 }
 
 // L13: ten times more reads time out in one tick than the submission queue, of 32, holds.
@@ -225,7 +225,7 @@ TEST_P(StreamSuite, ListenersAndConnectsMayBeDroppedWhileTheyWait) {
   run([this]() -> Task<> {
     const Endpoint peer = endpoint();
     for (int round = 0; round < 200; ++round) {
-      auto attempt = [&, this]() -> Task<> { (void)co_await transport().connect(peer); };
+      auto attempt = [&, this]() -> Task<> { (void)co_await client_transport().connect(peer); };
       TaskHandle connecting = loop().spawn(attempt());
       if (round % 2 == 0) co_await yield();
       connecting.cancel();
@@ -257,10 +257,10 @@ TEST_P(StreamSuite, L21StopWithAThousandReadsAndThreeThousandTimers) {
         }
       },
       60s);
-  EXPECT_EQ(transport().stats().open, 2 * kConnections);
+  EXPECT_EQ(stats().open, 2 * kConnections);
   loop().stop();
   EXPECT_EQ(loop().run(), Ending::stopped);
-  EXPECT_EQ(transport().stats().open, 0U);
+  EXPECT_EQ(stats().open, 0U);
 }
 
 TEST_P(StreamSuite, DrainAnswersWhatArrivedThenEndsInOrder) {
@@ -285,7 +285,7 @@ TEST_P(StreamSuite, DrainAnswersWhatArrivedThenEndsInOrder) {
     EXPECT_EQ(outcome(written), "ok");
     loop().begin_drain();
     const Endpoint peer = endpoint();
-    const auto late = co_await transport().connect(peer, 5s);
+    const auto late = co_await client_transport().connect(peer, 5s);
     EXPECT_EQ(outcome(late), "draining");
     // This end drains too: what has arrived is read, then it is over.
     client_ending = "ok";

@@ -33,7 +33,7 @@ TEST_P(StreamSuite, ATimedOutReadLosesNoByteAndMayBeRepeated) {
       EXPECT_EQ(text, "still here");
     }
   });
-  EXPECT_EQ(transport().stats().read_timeouts, 3U);
+  EXPECT_EQ(stats().read_timeouts, 3U);
 }
 
 TEST_P(StreamSuite, AReadTimeoutCountsFromTheCall) {
@@ -141,7 +141,7 @@ TEST_P(StreamSuite, ATimedOutWritePoisonsTheStream) {
     EXPECT_EQ(co_await read_to_end(pair.client, size), StreamError::reset);
     EXPECT_LT(size, data.size());
   });
-  EXPECT_EQ(transport().stats().write_timeouts, 1U);
+  EXPECT_EQ(stats().write_timeouts, 1U);
 }
 
 TEST_P(StreamSuite, WithoutTimeAWriteSendsWhatTheSocketTakes) {
@@ -206,7 +206,7 @@ TEST_P(StreamSuite, ADeadlineBoundsAPeerThatTrickles) {
     EXPECT_EQ(outcome(read), "ok");
     peer.cancel();
   });
-  EXPECT_GE(transport().stats().deadlines_exceeded, 1U);
+  EXPECT_GE(stats().deadlines_exceeded, 1U);
 }
 
 TEST_P(StreamSuite, ADeadlineReachesOperationsThatWaitAlready) {
@@ -255,14 +255,14 @@ TEST_P(StreamSuite, AnIdlePeerThatAnswersIsKept) {
     pair.server.set_keepalive({.idle = 1s, .interval = 100ms, .probes = 1});
     const auto idle = co_await pair.server.read(3500ms);
     EXPECT_EQ(outcome(idle), "read_timeout");
-    const std::uint64_t probes = transport().stats().keepalive_probes;
+    const std::uint64_t probes = stats().keepalive_probes;
     EXPECT_GE(probes, 1U);
     EXPECT_LE(probes, 3U);
     CO_ASSERT_TRUE(co_await pair.client.write(bytes_of("alive"), 5s));
     const std::string text = co_await read_text(pair.server, 5);
     EXPECT_EQ(text, "alive");
   });
-  EXPECT_EQ(transport().stats().keepalive_timeouts, 0U);
+  EXPECT_EQ(stats().keepalive_timeouts, 0U);
 }
 
 TEST_P(StreamSuite, BytesFromThePeerRestartTheIdleTime) {
@@ -276,7 +276,7 @@ TEST_P(StreamSuite, BytesFromThePeerRestartTheIdleTime) {
       EXPECT_EQ(outcome(read), "ok");
     }
   });
-  EXPECT_EQ(transport().stats().keepalive_probes, 0U);
+  EXPECT_EQ(stats().keepalive_probes, 0U);
 }
 
 // L14: close() and abort() reach the peer within 10 ms, though a multishot receive is armed.
@@ -316,9 +316,9 @@ TEST_P(StreamSuite, L14CloseReachesThePeerWithinTenMilliseconds) {
 TEST_P(StreamSuite, ConnectAnswersItsOwnTimeout) {
   run([this]() -> Task<> {
     const Endpoint peer = endpoint();
-    const auto none = co_await transport().connect(peer, 0s);
+    const auto none = co_await client_transport().connect(peer, 0s);
     EXPECT_EQ(outcome(none), "connect_timeout");
-    const auto stream = co_await transport().connect(peer, 5s);
+    const auto stream = co_await client_transport().connect(peer, 5s);
     EXPECT_EQ(outcome(stream), "ok");
   });
 }

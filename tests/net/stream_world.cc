@@ -19,10 +19,20 @@ void StreamSuite::SetUp() {
   listener_ = std::move(*listener);
 }
 
+TransportStats StreamSuite::stats() const {
+  TransportStats sum = world_->transport().stats();
+  if (&world_->client_transport() == &world_->transport()) return sum;
+  const TransportStats client = world_->client_transport().stats();
+  for (const TransportCounter& counter : transport_counters()) {
+    sum.*counter.member += client.*counter.member;
+  }
+  return sum;
+}
+
 Task<StreamPair> StreamSuite::connected() {
   StreamPair pair;
   const Endpoint peer = endpoint();
-  auto client = co_await transport().connect(peer, std::chrono::seconds{5});
+  auto client = co_await client_transport().connect(peer, std::chrono::seconds{5});
   EXPECT_EQ(outcome(client), "ok");
   if (!client) co_return pair;
   auto server = co_await listener_.accept();

@@ -17,8 +17,9 @@
 #include <pinion/net/transport.h>
 #include <pinion/test/seed.h>
 
-/// What the stream suite needs, whichever transport it runs over: a loop, a transport on it, and an
-/// endpoint of it to listen on. A second transport joins the suite with one more StreamWorldKind.
+/// What the stream suite needs, whichever transport it runs over: a loop, a transport on it, an
+/// endpoint of it to listen on, and a transport to connect from, which may be the same one. Another
+/// transport joins the suite with one more StreamWorldKind.
 
 namespace pinion::test {
 
@@ -31,9 +32,10 @@ class StreamWorld {
 
   virtual Loop& loop() = 0;
   virtual Transport& transport() = 0;
+  virtual Transport& client_transport() { return transport(); }
   virtual Endpoint any_port() = 0;
 
-  /// Ends the transport, before the loop and what its tasks hold.
+  /// Ends the transports, before the loop and what its tasks hold.
   virtual void end_transport() = 0;
 };
 
@@ -68,6 +70,9 @@ class StreamSuite : public testing::TestWithParam<StreamWorldKind> {
 
   Loop& loop() { return world_->loop(); }
   Transport& transport() { return world_->transport(); }
+  Transport& client_transport() { return world_->client_transport(); }
+  /// Of both ends.
+  TransportStats stats() const;
   Endpoint endpoint() const { return listener_.local(); }
   Listener& listener() { return listener_; }
   StreamWorld& world() { return *world_; }
@@ -91,7 +96,7 @@ class StreamSuite : public testing::TestWithParam<StreamWorldKind> {
     return loop().run_until(std::move(done), bound);
   }
 
-  /// A connection of the transport with itself.
+  /// A connection of the two transports.
   Task<StreamPair> connected();
 
  private:

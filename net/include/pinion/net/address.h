@@ -10,11 +10,12 @@
 #include <pinion/lib/export.h>
 #include <pinion/lib/result.h>
 
-/// Where a connection begins and ends: an IP address of either family, and one with a port.
+/// Where a connection begins and ends: an IP address of either family, and one with a port; and
+/// what a host has of its own, an address with its link's prefix.
 ///
 /// Ownership:  plain values.
 /// Threading:  any.
-/// Cost:       copies of 17 and 20 bytes; parsing and printing are for set-up and logs.
+/// Cost:       copies of 17 to 20 bytes; parsing and printing are for set-up and logs.
 /// Errors:     text that is no address gives an Error that shows how to write one. Names are not
 ///             looked up (there is no DNS), and addresses carry no zone (`%eth0`).
 
@@ -66,7 +67,19 @@ struct Endpoint {
   friend constexpr auto operator<=>(const Endpoint&, const Endpoint&) noexcept = default;
 };
 
+/// An address of a host and how many of its leading bits all hosts of its link share.
+struct HostAddress {
+  IpAddress address;
+  std::uint8_t prefix_length = 0;
+
+  /// `10.9.0.1/24` or `fd00::1/64`.
+  [[nodiscard]] PINION_EXPORT static Result<HostAddress> parse(std::string_view text);
+
+  friend constexpr auto operator<=>(const HostAddress&, const HostAddress&) noexcept = default;
+};
+
 [[nodiscard]] PINION_EXPORT std::string to_string(const IpAddress& address);
+[[nodiscard]] PINION_EXPORT std::string to_string(const HostAddress& address);
 /// As Endpoint::parse reads it: an IPv6 address stands in brackets.
 [[nodiscard]] PINION_EXPORT std::string to_string(const Endpoint& endpoint);
 

@@ -87,6 +87,15 @@ class Chunk {
   [[nodiscard]] const BufferOwner* owner() const noexcept { return owner_; }
   [[nodiscard]] std::uintptr_t token() const noexcept { return token_; }
 
+  /// For transports, of a chunk with an owner: hands the buffer over, whose token this is. The
+  /// owner doesn't hear of it, and the chunk is empty afterwards.
+  [[nodiscard]] std::uintptr_t take_buffer() noexcept {
+    PINION_DCHECK(owner_ != nullptr);
+    owner_ = nullptr;
+    reset();
+    return token_;
+  }
+
   /// Gives the buffer back at once; the chunk is empty afterwards.
   void reset() noexcept {
     if (owner_ != nullptr) give_back();

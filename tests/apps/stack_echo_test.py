@@ -1,0 +1,206 @@
+"""pinion-echo on a port of its own, as the kernel at the other end of a tap sees it.
+
+Everything happens in a network namespace that this process makes for itself.
+"""
+
+import ctypes
+import os
+import random
+import select
+import socket
+import struct
+import subprocess
+import threading
+import unittest
+
+import support
+from support import ECHO, run
+
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
+OWN = "10.9.0.1"
+KERNEL = "10.9.0.2"
+OWN6 = "fd09::1"
+KERNEL6 = "fd09::2"
+PORT = "tap:ptap0"
+
+
+def built_with_dpdk():
+    return "libpinion_dpdk" in run(["ldd", ECHO]).stdout
+
+
+def write_to(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def why_no_ports():
+    """Enters the namespace; why that can't be, otherwise."""
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "no /dev/net/tun"
+    user, group = os.geteuid(), os.getegid()
+    unshare = ctypes.CDLL(None, use_errno=True).unshare
+    if unshare(CLONE_NEWNET) != 0:
+        if unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
+            return "no network namespace: " + os.strerror(ctypes.get_errno())
+        write_to("/proc/self/setgroups", "deny")
+        write_to("/proc/self/uid_map", f"0 {user} 1")
+        write_to("/proc/self/gid_map", f"0 {group} 1")
+    return None
+
+
+def ip(*arguments):
+    subprocess.run(["ip", *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+def internet_checksum(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+class StackServer(support.Server):
+    """pinion-echo on a tap whose other end has an address."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(
+            "--port", PORT, "--ip", f"{OWN}/24,{OWN6}/64", "--memory=small", "--stats", "0",
+            *arguments, listen=f"{OWN}:7007", **options)
+        ip("address", "add", f"{KERNEL}/24", "dev", "ptap0")
+        ip("-6", "address", "add", f"{KERNEL6}/64", "dev", "ptap0", "nodad")
+        ip("link", "set", "ptap0", "up")
+
+
+class StackEcho(support.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not built_with_dpdk():
+            raise unittest.SkipTest("no DPDK in this build")
+        why = why_no_ports()
+        if why:
+            raise unittest.SkipTest(why)
+
+    def test_the_kernels_clients_are_answered(self):
+        data = random.Random(1).randbytes(1 << 20)
+        with StackServer() as server:
+            self.assertIn(f"backend own stack on {PORT} as {OWN}/24,{OWN6}/64, ",
+                          server.first_line)
+            with server.connect() as connection:
+                connection.sendall(b"first")
+                self.assertEqual(support.receive_exactly(connection, 5), b"first")
+                sender = threading.Thread(
+                    target=lambda: (connection.sendall(data), connection.shutdown(socket.SHUT_WR)))
+                sender.start()
+                # Half closed, it gets every answer, and then the server's end.
+                self.assertEqual(support.receive_until_end(connection), data)
+                sender.join()
+            self.assertEqual(server.stop(), 0)
+            self.assertRegex(server.output, r"connections  1 accepted, 0 open, 0 closing\n")
+            self.assertIn(f"{len(data) + 5} bytes in, {len(data) + 5} bytes out\n", server.output)
+            self.assertIn("resets       0 received, 0 sent\n", server.output)
+
+    def test_a_reset_ends_its_connection_alone(self):
+        with StackServer() as server:
+            with server.connect() as other:
+                connection = server.connect()
+                connection.sendall(b"x")
+                self.assertEqual(support.receive_exactly(connection, 1), b"x")
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()
+                for _ in range(10):
+                    other.sendall(b"still here")
+                    self.assertEqual(support.receive_exactly(other, 10), b"still here")
+            self.assertEqual(server.stop(), 0)
+            self.assertIn("resets       1 received, 0 sent\n", server.output)
+
+    def test_nobody_listens_on_other_ports(self):
+        with StackServer():
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection((OWN, 7008), timeout=support.PATIENCE)
+
+    def test_it_answers_pings(self):
+        with StackServer(), socket.socket(
+                socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
+            raw.bind((KERNEL, 0))
+            payload = random.Random(2).randbytes(1000)
+            header = struct.pack("!BBHHH", 8, 0, 0, 0x1234, 1)
+            checksum = internet_checksum(header + payload)
+            raw.sendto(header[:2] + struct.pack("!H", checksum) + header[4:] + payload, (OWN, 0))
+            while True:
+                ready, _, _ = select.select([raw], [], [], support.PATIENCE)
+                self.assertTrue(ready, "no answer")
+                packet = raw.recv(2048)
+                if packet[20] == 0:  # An echo reply, behind the IPv4 header.
+                    break
+            self.assertEqual(packet[24:28], header[4:])
+            self.assertEqual(packet[28:], payload)
+
+    def test_ipv6(self):
+        with support.Server(
+                "--port", PORT, "--ip", f"{OWN6}/64", listen=f"[{OWN6}]:7007") as server:
+            ip("-6", "address", "add", f"{KERNEL6}/64", "dev", "ptap0", "nodad")
+            ip("link", "set", "ptap0", "up")
+            with server.connect() as connection:
+                connection.sendall(b"six")
+                self.assertEqual(support.receive_exactly(connection, 3), b"six")
+
+    def test_many_at_once_and_a_drain(self):
+        with StackServer("--drain-timeout", "30s") as server:
+            connections = [server.connect() for _ in range(50)]
+            for number, connection in enumerate(connections):
+                connection.sendall(bytes([number]) * 3000)
+            for number, connection in enumerate(connections):
+                self.assertEqual(support.receive_exactly(connection, 3000), bytes([number]) * 3000)
+            server.signal()
+            for connection in connections:
+                self.assertEqual(support.receive_until_end(connection), b"")
+                connection.close()
+            self.assertEqual(server.wait(), 0)
+            self.assertRegex(server.output, r"connections  50 accepted, 0 open, 0 closing\n")
+
+    def test_listening_follows_the_address(self):
+        done = run([ECHO, "--ip", f"{OWN}/24", "--port", PORT, "--print-config"])
+        self.assertIn(f'listen = "{OWN}:7007"', done.stdout)
+
+
+class WrongUse(support.TestCase):
+    def test_a_port_needs_an_address(self):
+        self.assert_error(run([ECHO, "--port", PORT]), 2,
+                          "--port tap:ptap0 needs an address", r"--ip 10\.9\.0\.1/24")
+
+    def test_an_address_needs_a_port(self):
+        self.assert_error(run([ECHO, "--ip", f"{OWN}/24"]), 2,
+                          "--ip and --gateway are for the own stack, .*", "--port .*")
+
+    def test_ports_and_addresses_that_are_none(self):
+        self.assert_error(run([ECHO, "--port", "tap"]), 2, "--port tap: .*",
+                          "--port PORT, such as tap:ptap0 .*")
+        self.assert_error(run([ECHO, "--port", PORT, "--ip", OWN]), 2,
+                          rf"--ip {OWN}: .*the prefix's length is missing",
+                          "--ip ADDR/LENGTH, such as .*")
+        self.assert_error(run([ECHO, "--port", PORT, "--ip", f"{OWN}/33"]), 2,
+                          rf"--ip {OWN}/33: .*'33' is no length from 1 to 32",
+                          "--ip ADDR/LENGTH, such as .*")
+
+    def test_one_queue_is_for_one_lcore(self):
+        self.assert_error(run([ECHO, "--port", PORT, "--ip", f"{OWN}/24", "--lcores", "2"]), 2,
+                          "--port tap:ptap0 has one queue, and --lcores is 2", "--lcores 1")
+
+    def test_listening_elsewhere(self):
+        self.assert_error(
+            run([ECHO, "--port", PORT, "--ip", f"{OWN}/24", "--listen", "127.0.0.1:7007"]), 2,
+            r"--listen 127\.0\.0\.1:7007 is no address of --port tap:ptap0",
+            r"--listen 10\.9\.0\.1:7007")
+
+    def test_memory(self):
+        if not built_with_dpdk():
+            self.assert_error(run([ECHO, "--port", PORT, "--ip", f"{OWN}/24"]), 2,
+                              "--port tap:ptap0 needs DPDK, .*", "apt-get install libdpdk-dev.*")
+            return
+        done = run([ECHO, "--port", PORT, "--ip", f"{OWN}/24", "--memory", "tiny"])
+        self.assert_error(done, 2, ".*tiny.*", ".*small.*")
+
+
+if __name__ == "__main__":
+    support.main()
