@@ -225,7 +225,8 @@ class Tcp final : public IpTransport {
   // input.cc: segments of connections.
   void input(TcpConnection& c, TcpArrival& a) noexcept;
   [[nodiscard]] bool is_expected(const TcpConnection& c, const TcpArrival& a) const noexcept;
-  [[nodiscard]] bool is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept;
+  [[nodiscard]] static bool is_acceptable(wire::SequenceNumber next, wire::SequenceNumber edge,
+                                          const TcpArrival& a) noexcept;
   [[nodiscard]] bool pass_checks(TcpConnection& c, TcpArrival& a) noexcept;
   [[nodiscard]] bool is_outdated(const TcpConnection& c, std::uint32_t value) const noexcept;
   [[nodiscard]] bool pass_paws(TcpConnection& c, const TcpArrival& a) noexcept;
