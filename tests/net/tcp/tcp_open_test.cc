@@ -189,9 +189,41 @@ TEST(TcpOpen, ARefusedHandshakeGoesUnheard) {
     < . 1:1(0) ack 77
     > R 77:77(0)
     < R 5:5(0)
+    > . 1:1(0) ack 1
+    < R 70000:70000(0)
     count half_open -> 1
     < R 1:1(0)
     count half_open -> 0
+    accept -> none
+    events ->
+  )"));
+}
+
+// RFC 9293, 3.10.7.4, first; RFC 7323, 5.3: an acceptable ACK in an unacceptable segment opens
+// nothing.
+TEST(TcpOpen, OnlyASegmentThatFitsCompletesAHandshake) {
+  ScriptTcpOptions options = plain_tcp();
+  options.config.timestamps = true;
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, R"(
+    < S 0:0(0) win 65535 <mss 1460, ts val 1000 ecr 0>
+    > S. 0:0(0) ack 1 <mss 1460, ts val 100 ecr 1000>
+    < P. -99:1(100) ack 1 <ts val 1000 ecr 100>
+    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
+    < P. 70000:70100(100) ack 1 <ts val 1000 ecr 100>
+    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
+    < . 1:1(0) ack 1 <ts val 999 ecr 100>
+    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
+    dropped paws -> 1
+    dropped out_of_window -> 2
+    count half_open -> 1
+    count connections -> 0
+    accept -> none
+    < . 1:1(0) ack 1 <ts val 1000 ecr 100>
+    accept -> accepted
+    state -> established
+    abort
+    > R. 1:1(0)
   )"));
 }
 
