@@ -90,7 +90,8 @@ Delay Tcp::patience(const TcpConnection& c) const noexcept {
 /// What is at SND.UNA was not acknowledged in time. Everything from there on is sent again, as the
 /// congestion window lets it.
 void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
-  if (!c.in_flight()) return;
+  // Whatever acknowledges the last of it stops the timer.
+  PINION_DCHECK(c.in_flight());
   const Delay waited = std::chrono::milliseconds{ms_since(c.unacked_since)};
   if (judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
     return give_up(c);
