@@ -124,8 +124,8 @@ void Tcp::challenge(TcpConnection& c) noexcept {
   }
 }
 
-/// Only a RST with the very number we expect ends the connection, be the window open or shut; one in
-/// the window is challenged, and others are dropped (RFC 5961, 3.2). Data in it don't count.
+/// Only a RST with the very number we expect ends the connection, be the window open or shut; one
+/// in the window is challenged, and others are dropped (RFC 5961, 3.2). Data in it don't count.
 void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
   if (a.sequence() != c.rcv_nxt()) {
     const bool in_window =

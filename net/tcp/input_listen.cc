@@ -85,8 +85,8 @@ void Tcp::acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
                          options, {}));
 }
 
-/// In SYN-RECEIVED nothing but the ACK of our SYN-ACK makes a connection of the record, and only in a
-/// segment that would be acceptable to it (3.10.7.4, first; RFC 7323, 5.3).
+/// In SYN-RECEIVED nothing but the ACK of our SYN-ACK makes a connection of the record, and only in
+/// a segment that would be acceptable to it (3.10.7.4, first; RFC 7323, 5.3).
 void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
   if (a.has(TcpFlag::rst)) return input_half_open_reset(record, a);
   if (a.has(TcpFlag::syn)) {
