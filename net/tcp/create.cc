@@ -58,8 +58,8 @@ Result<void> check_times(const TcpConfig& config) {
   const auto lies_in = [](Delay value, Delay low, Delay high) {
     return low <= value && value <= high;
   };
-  if (!lies_in(config.delayed_ack, milliseconds{1}, milliseconds{500})) {
-    return out_of_range("delayed_ack", "1 ms to 500 ms (RFC 9293, MUST-58)");
+  if (!lies_in(config.delayed_ack, milliseconds{1}, milliseconds{400})) {
+    return out_of_range("delayed_ack", "1 ms to 400 ms (RFC 9293, MUST-40)");
   }
   if (!lies_in(config.rto_min, milliseconds{10}, seconds{60})) {
     return out_of_range("rto_min", "10 ms to 60 s");

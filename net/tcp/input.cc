@@ -38,16 +38,12 @@ bool Tcp::is_expected(const TcpConnection& c, const TcpArrival& a) const noexcep
 bool Tcp::pass_checks(TcpConnection& c, TcpArrival& a) noexcept {
   if (a.has(TcpFlag::syn)) return pass_syn(c, a);
   if (!pass_paws(c, a)) return false;
-  if (!is_acceptable(c, a)) {
-    if (a.has(TcpFlag::rst)) {
-      drop(TcpDrop::reset_out_of_window);
-    } else {
-      refuse(c, a, TcpDrop::out_of_window);
-    }
-    return false;
-  }
   if (a.has(TcpFlag::rst)) {
     input_reset(c, a);
+    return false;
+  }
+  if (!is_acceptable(c.rcv_nxt(), c.receive.edge(), a)) {
+    refuse(c, a, TcpDrop::out_of_window);
     return false;
   }
   if (a.has(TcpFlag::ack)) return true;
@@ -58,12 +54,12 @@ bool Tcp::pass_checks(TcpConnection& c, TcpArrival& a) noexcept {
 /// The table of 3.10.7.4. Two things are taken beyond it: a segment that covers the whole window
 /// and more, of which the window's part counts; and an empty one right behind the window, which is
 /// what a peer sends that has filled it and lost the first segment.
-bool Tcp::is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept {
-  const wire::SequenceNumber edge = c.receive.edge();
+bool Tcp::is_acceptable(wire::SequenceNumber next, wire::SequenceNumber edge,
+                        const TcpArrival& a) noexcept {
   if (a.length() == 0) {
-    return at_or_before(c.rcv_nxt(), a.sequence()) && at_or_before(a.sequence(), edge);
+    return at_or_before(next, a.sequence()) && at_or_before(a.sequence(), edge);
   }
-  return before(a.sequence(), edge) && after(a.end(), c.rcv_nxt());
+  return before(a.sequence(), edge) && after(a.end(), next);
 }
 
 /// Whether a TSval is older than TS.Recent, which after 24 days means nothing any more (RFC 7323,
@@ -128,9 +124,13 @@ void Tcp::challenge(TcpConnection& c) noexcept {
   }
 }
 
-/// Of an acceptable RST. Only one with the very number we expect ends the connection (RFC 5961, 3).
+/// Only a RST with the very number we expect ends the connection, be the window open or shut; one
+/// in the window is challenged, and others are dropped (RFC 5961, 3.2). Data in it don't count.
 void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
   if (a.sequence() != c.rcv_nxt()) {
+    const bool in_window =
+        after(a.sequence(), c.rcv_nxt()) && before(a.sequence(), c.receive.edge());
+    if (!in_window) return drop(TcpDrop::reset_out_of_window);
     drop(TcpDrop::reset_challenged);
     return challenge(c);
   }

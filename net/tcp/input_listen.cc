@@ -85,25 +85,17 @@ void Tcp::acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
                          options, {}));
 }
 
+/// In SYN-RECEIVED nothing but the ACK of our SYN-ACK makes a connection of the record, and only in
+/// a segment that would be acceptable to it (3.10.7.4, first; RFC 7323, 5.3).
 void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
-  const wire::SequenceNumber rcv_nxt = record.peer + 1;
-  if (a.has(TcpFlag::rst)) {
-    // RFC 5961, 3. There is nobody to challenge: the SYN-ACKs end soon.
-    if (a.sequence() != rcv_nxt) return drop(TcpDrop::reset_out_of_window);
-    ++stats_.resets_in;
-    return syn_cache_.remove(record);
-  }
-  const std::optional<std::uint32_t> ts_recent =
-      record.timestamps ? std::optional(record.ts_recent) : std::nullopt;
+  if (a.has(TcpFlag::rst)) return input_half_open_reset(record, a);
   if (a.has(TcpFlag::syn)) {
     drop(TcpDrop::syn_challenged);
     if (a.sequence() == record.peer && !a.has(TcpFlag::ack)) return resend_syn_ack(record);
-    if (!challenge_budget_.take(now_, random_)) return;
-    ++stats_.challenge_acks;
-    return acknowledge_for(a.tuple, record.sequence + 1, rcv_nxt, ts_recent);
+    return challenge(record, a.tuple);
   }
+  if (!fits_half_open(record, a)) return;
   if (!a.has(TcpFlag::ack)) return drop(TcpDrop::no_ack_flag);
-  if (ts_recent && !a.segment.options.timestamps) return drop(TcpDrop::no_timestamp);
   TcpListener* const listener = listener_for(a.tuple);
   if (a.acknowledgment() != record.sequence + 1 || listener == nullptr) {
     drop(TcpDrop::handshake_ack);
@@ -118,6 +110,73 @@ void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
   if (record.scales) agreement.peer_scale = static_cast<std::uint8_t>(record.window_scale);
   static_cast<void>(
       complete_passive_open(*listener, a, record.peer, agreement, record.retransmissions != 0));
+}
+
+/// RFC 5961, 3.2. Nobody is told of a passive open that the peer ends.
+void Tcp::input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept {
+  const wire::SequenceNumber next = record.peer + 1;
+  if (a.sequence() == next) {
+    ++stats_.resets_in;
+    return syn_cache_.remove(record);
+  }
+  const bool in_window =
+      after(a.sequence(), next) && before(a.sequence(), next + syn_window(a.tuple));
+  if (!in_window) return drop(TcpDrop::reset_out_of_window);
+  drop(TcpDrop::reset_challenged);
+  challenge(record, a.tuple);
+}
+
+/// PAWS and the sequence number; what fails either is answered by what we expect.
+bool Tcp::fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept {
+  const wire::SequenceNumber next = record.peer + 1;
+  TcpDrop why = TcpDrop::out_of_window;
+  bool fits = is_acceptable(next, next + syn_window(a.tuple), a);
+  if (record.timestamps) {
+    if (!a.segment.options.timestamps) {
+      drop(TcpDrop::no_timestamp);
+      return false;
+    }
+    const std::uint32_t value = a.segment.options.timestamps->value;
+    if (static_cast<std::int32_t>(value - record.ts_recent) < 0) {
+      why = TcpDrop::paws;
+      fits = false;
+    }
+  }
+  if (fits) return true;
+  drop(why);
+  // As Tcp::refuse() does.
+  if (a.length() != 0 || a.sequence() + 1 == next) {
+    acknowledge(record, a.tuple);
+  } else {
+    challenge(record, a.tuple);
+  }
+  return false;
+}
+
+void Tcp::challenge(const SynRecord& record, const FourTuple& tuple) noexcept {
+  if (!challenge_budget_.take(now_, random_)) {
+    ++stats_.challenge_acks_withheld;
+    return;
+  }
+  ++stats_.challenge_acks;
+  acknowledge(record, tuple);
+}
+
+void Tcp::acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept {
+  acknowledge_for(tuple, record.sequence + 1, record.peer + 1,
+                  record.timestamps ? std::optional(record.ts_recent) : std::nullopt);
+}
+
+/// What our SYN-ACK offers. Without a listener no segment comes to anything.
+std::uint16_t Tcp::syn_window(const FourTuple& tuple) noexcept {
+  const TcpListener* const listener = listener_for(tuple);
+  return listener == nullptr ? std::uint16_t{65'535} : syn_window(listener->options);
+}
+
+std::uint16_t Tcp::syn_window(const TcpListenOptions& options) noexcept {
+  const std::uint32_t buffer =
+      std::clamp(options.socket.receive_buffer, kLeastBuffer, kLargestBuffer);
+  return static_cast<std::uint16_t>(std::min(buffer, 65'535U));
 }
 
 /// `behind` is where our numbers must begin at least: those of the connection before are not over.
@@ -205,7 +264,7 @@ void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uin
                           .sequence = record.sequence,
                           .acknowledgment = record.peer + 1,
                           .flags = TcpFlag::syn | TcpFlag::ack,
-                          .window = static_cast<std::uint16_t>(std::min(buffer, 65'535U))},
+                          .window = syn_window(listen_options)},
                          options, {}));
 }
 

@@ -225,7 +225,8 @@ class Tcp final : public IpTransport {
   // input.cc: segments of connections.
   void input(TcpConnection& c, TcpArrival& a) noexcept;
   [[nodiscard]] bool is_expected(const TcpConnection& c, const TcpArrival& a) const noexcept;
-  [[nodiscard]] bool is_acceptable(const TcpConnection& c, const TcpArrival& a) const noexcept;
+  [[nodiscard]] static bool is_acceptable(wire::SequenceNumber next, wire::SequenceNumber edge,
+                                          const TcpArrival& a) noexcept;
   [[nodiscard]] bool pass_checks(TcpConnection& c, TcpArrival& a) noexcept;
   [[nodiscard]] bool is_outdated(const TcpConnection& c, std::uint32_t value) const noexcept;
   [[nodiscard]] bool pass_paws(TcpConnection& c, const TcpArrival& a) noexcept;
@@ -264,6 +265,12 @@ class Tcp final : public IpTransport {
                        wire::SequenceNumber acknowledgment,
                        std::optional<std::uint32_t> ts_recent) noexcept;
   void input_half_open(SynRecord& record, TcpArrival& a) noexcept;
+  void input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept;
+  [[nodiscard]] bool fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept;
+  void challenge(const SynRecord& record, const FourTuple& tuple) noexcept;
+  void acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept;
+  [[nodiscard]] std::uint16_t syn_window(const FourTuple& tuple) noexcept;
+  [[nodiscard]] static std::uint16_t syn_window(const TcpListenOptions& options) noexcept;
   void input_listen(TcpListener& listener, TcpArrival& a,
                     std::optional<wire::SequenceNumber> behind) noexcept;
   void answer_syn(TcpListener& listener, const TcpArrival& a,

@@ -52,7 +52,7 @@ struct TcpConfig {
   bool window_scale = true;  ///< RFC 7323, 2.
   bool sack = true;          ///< RFC 2018, of what we receive.
 
-  Delay delayed_ack = std::chrono::milliseconds{40};      ///< At most 500 ms (RFC 9293, MUST-58).
+  Delay delayed_ack = std::chrono::milliseconds{40};      ///< Up to 400 ms (RFC 9293, MUST-40).
   Delay rto_min = std::chrono::milliseconds{200};         ///< RFC 6298, 2.4, says 1 s.
   Delay rto_max = std::chrono::seconds{60};               ///< At least 60 s by RFC 6298, 2.5.
   Delay retransmission_limit = std::chrono::minutes{10};  ///< R2 (RFC 9293, 3.8.3): 100 s and more.

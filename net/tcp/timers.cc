@@ -90,7 +90,14 @@ Delay Tcp::patience(const TcpConnection& c) const noexcept {
 /// What is at SND.UNA was not acknowledged in time. Everything from there on is sent again, as the
 /// congestion window lets it.
 void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
-  if (!c.in_flight()) return;
+  // Whatever acknowledges the last of it stops the timer.
+  PINION_DCHECK(c.in_flight());
+  if (c.synchronized() && c.snd_wnd == 0) {
+    // The window has shrunk over all of it: the peer is probed, and as long as it answers, it isn't
+    // given up (RFC 9293, SHLD-17 and SHLD-29).
+    c.snd_nxt = c.snd_una;
+    return on_persist_timeout(c);
+  }
   const Delay waited = std::chrono::milliseconds{ms_since(c.unacked_since)};
   if (judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
     return give_up(c);

@@ -128,6 +128,16 @@ class Tidy(unittest.TestCase):
         texts = {"tests__a_cc": code, "docs__troubleshooting.md": page.format("need … lcores")}
         self.assertTrue(self.findings("quoted-errors", **texts), "a test prints nothing")
 
+    def test_named_tests_are_there(self):
+        code = {"tests__net__tcp_a_test_cc": "TEST(TcpCases, W1_Holds) {\n}\n",
+                "tests__b_test_cc": "TEST_F(B,\n       Works) {\n}\n"}  # fmt: skip
+        for named, good in (
+            ("tcp_a:W1_Holds", True), ("b:Works", True), ("tcp_a:W1_Hold", False),
+            ("tcp_a:Works", False), ("tcp:W1_Holds", False),
+        ):  # fmt: skip
+            page = {"docs__tcp-conformance.md": f"| `b:Works`, `{named}` |\n"}
+            self.assertEqual(not self.findings("named-tests", **code, **page), good, named)
+
     def test_finds_marks_of_unfinished_work(self):
         self.assertTrue(self.findings("unfinished", lib__a_h="// TO" + "DO: more\n"))
         self.assertFalse(self.findings("unfinished", lib__a_h="// the to-do list of a loop\n"))

@@ -373,6 +373,20 @@ def check_quoted_errors(tree):
                     yield f"{path}:{number}: nothing prints `{part}`"
 
 
+def check_named_tests(tree):
+    """every test that docs/tcp-conformance.md names as file:test is in a file of that name"""
+    path = "docs/tcp-conformance.md"
+    named = re.compile(r"`([a-z0-9_]+):([A-Z]\w+)`")
+    test = re.compile(r"^TEST(?:_[FP])?\(\w+,\s*(\w+)\)", re.MULTILINE)
+    there = set()
+    for file, text in tree.select("_test.cc").items():
+        there |= {(os.path.basename(file)[: -len("_test.cc")], name) for name in test.findall(text)}
+    for number, line in enumerate(tree.texts.get(path, "").split("\n"), 1):
+        for match in named.finditer(line):
+            if match.groups() not in there:
+                yield f"{path}:{number}: there is no test {match.group(0)}"
+
+
 CHECKS = {
     name[len("check_") :].replace("_", "-"): function
     for name, function in list(globals().items())

@@ -36,6 +36,7 @@ class Icmp : public StackWorld {
 };
 
 /// RFC 1122, 3.2.2.6; RFC 4443, 4.2.
+// N6: ping, traceroute and UDP to closed ports.
 TEST_F(Icmp, N6PingIsAnswered) {
   wire::Ipv4Header header;
   header.protocol = 1;
@@ -59,6 +60,7 @@ TEST_F(Icmp, N6PingIsAnswered) {
   EXPECT_EQ(stack->counters().echo_requests, 2U);
 }
 
+// N6: ping, traceroute and UDP to closed ports.
 TEST_F(Icmp, N6PingOf64KiBIsAnsweredInFragments) {
   const Bytes whole = icmp_message({.type = 8, .detail = 7}, peer4, ours4, counted(65'507));
   wire::Ipv4Header header;
@@ -202,6 +204,7 @@ TEST_F(Icmp, NoErrorsAboutErrorsBroadcastsAndNobody) {
   EXPECT_TRUE(sent_errors().empty());
 }
 
+// N6: ping, traceroute and UDP to closed ports.
 TEST_F(Icmp, N6ErrorsAreRateLimited) {
   make_stack({.icmp_errors = {.per_second = 100, .burst = 10}});
   for (int i = 0; i < 1'000; ++i) inject_ip(ip_packet(peer4, ours4, 99, counted(20)));
@@ -267,6 +270,7 @@ TEST_F(Icmp, ErrorsAreTakenToTheTransportTheyQuote) {
 }
 
 /// RFC 1191, 3 and 7.1.
+// N5: ICMP's complaints.
 TEST_F(Icmp, N5FragmentationNeededSaysTheMtuOrLetsItBeGuessed) {
   wire::Ipv4Header header;
   header.protocol = kTestProtocol;

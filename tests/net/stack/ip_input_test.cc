@@ -239,6 +239,7 @@ class Fragments : public StackWorld {
   }
 };
 
+// N3: fragments.
 TEST_F(Fragments, N3Of64KiBInAnyOrderAreDelivered) {
   Random random(seed());
   for (const bool v4 : {true, false}) {
@@ -295,6 +296,7 @@ TEST_F(Fragments, AtomicOnesAreDeliveredAtOnce) {
 }
 
 /// RFC 5722.
+// N3: fragments.
 TEST_F(Fragments, N3OverlapsAreDroppedInBothFamilies) {
   for (const bool v4 : {true, false}) {
     const auto inject_piece = [&](std::size_t at, std::size_t size, bool more) {
@@ -311,6 +313,7 @@ TEST_F(Fragments, N3OverlapsAreDroppedInBothFamilies) {
 }
 
 /// RFC 792 and RFC 4443, 3.3: code 1, if the first fragment is there.
+// N3: fragments.
 TEST_F(Fragments, N3WithoutTheLastDrawTimeExceeded) {
   const Bytes first4 = piece4(7, 0, counted(64), true);
   const Bytes first6 = piece6(7, 0, counted(64), true);
@@ -344,6 +347,7 @@ TEST_F(Fragments, FirstOnesWithoutAllHeadersAreRefused) {
   EXPECT_EQ(stack->reassembly().datagrams(), 0U);
 }
 
+// N3: fragments.
 TEST_F(Fragments, N3AFloodStaysUnderItsCap) {
   for (std::uint32_t id = 0; id < 5'000; ++id) {
     inject_ip(piece4(static_cast<std::uint16_t>(id), 0, counted(1480), true));

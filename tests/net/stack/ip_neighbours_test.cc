@@ -86,6 +86,7 @@ TEST_F(Link, ArpAsksAndListens) {
   EXPECT_EQ(sent_one().ethernet.destination, mac(20));
 }
 
+// N2: unasked and forged answers about neighbours.
 TEST_F(Link, N2GratuitousAndForgedArpChangesNothing) {
   const std::size_t known = stack->neighbours().size();
   inject_arp({.from = mac(66), .sender = "10.0.0.9", .target = "10.0.0.9"});
@@ -144,6 +145,7 @@ TEST_F(Link, NdpAsksAndListens) {
 }
 
 /// RFC 4861, 7.1: 255 shows that it comes from the link.
+// N2: unasked and forged answers about neighbours.
 TEST_F(Link, N2ForgedAdvertisementsChangeNothing) {
   const wire::NdpMessage claim{.type = wire::IcmpV6Type::neighbor_advertisement,
                                .solicited = true,

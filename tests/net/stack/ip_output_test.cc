@@ -178,6 +178,7 @@ TEST_F(IpOutput, ChoosesTheSourceByTheRoute) {
   EXPECT_FALSE(stack->is_local(peer4));
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(IpOutput, N1ADatagramOf64KiBToANewNeighbourIsNotLost) {
   send(to(ip("10.0.0.77"), true), 60'000);
   EXPECT_EQ(sent_one().arp().target, (wire::Ipv4Address{10, 0, 0, 77}));
@@ -197,6 +198,7 @@ TEST_F(IpOutput, N1ADatagramOf64KiBToANewNeighbourIsNotLost) {
   EXPECT_EQ(bytes, 60'000U);
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(IpOutput, N1TransportsHearOfANeighbourThatDoesNotAnswer) {
   send(to(ip("10.0.0.77")), 100);
   send(to(ip("2001:db8::77")), 100);

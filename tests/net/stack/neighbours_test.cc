@@ -66,6 +66,7 @@ class Neighbours : public TableWorld {
   const IpAddress peer = ip("10.0.0.9");
 };
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(Neighbours, N1TheFirstPacketsAreNotLost) {
   for (std::uint8_t tag = 1; tag <= 3; ++tag) send(peer, tag);
   EXPECT_TRUE(host.sent.empty());
@@ -91,6 +92,7 @@ TEST_F(Neighbours, OfFourThatWaitTheOldestGivesWay) {
   EXPECT_EQ(counters.neighbour_queue_full, 1U);
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(Neighbours, N1ATargetIsAskedOnceASecondHoweverManyPacketsThereAre) {
   const Instant begin = now;
   for (int i = 0; i < 2'900; ++i) {
@@ -104,6 +106,7 @@ TEST_F(Neighbours, N1ATargetIsAskedOnceASecondHoweverManyPacketsThereAre) {
   }
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(Neighbours, N1AfterThreeAnswersThatDidNotComeTheTransportsAreTold) {
   send(peer);
   send(peer);
@@ -195,6 +198,7 @@ TEST_F(Neighbours, ForwardProgressSavesTheProbe) {
   EXPECT_EQ(cache.size(), 1U);
 }
 
+// N2: unasked and forged answers about neighbours.
 TEST_F(Neighbours, N2AnswersThatNobodyAskedForChangeNothing) {
   answer(peer, mac(66));
   EXPECT_EQ(cache.size(), 0U);
@@ -212,6 +216,7 @@ TEST_F(Neighbours, N2AnswersThatNobodyAskedForChangeNothing) {
   EXPECT_EQ(counters.neighbour_not_asked, 5U);
 }
 
+// N2: unasked and forged answers about neighbours.
 TEST_F(Neighbours, N2ARequestForUsTellsWhereItsSenderIs) {
   cache.asked_by(0, peer, mac(9), now);
   EXPECT_EQ(state(peer), State::stale);
@@ -262,6 +267,7 @@ TEST_F(Neighbours, AdvertisementsFollowTheirFlags) {
   EXPECT_EQ(state(peer), State::reachable);
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(Neighbours, N1UnreachableNeighboursStarveNoOther) {
   for (std::uint8_t i = 0; i < 50; ++i) send(IpAddress::v4({10, 0, 1, i}));
   // Half of the cache may be unknown addresses.
@@ -274,6 +280,7 @@ TEST_F(Neighbours, N1UnreachableNeighboursStarveNoOther) {
   EXPECT_EQ(host.sent.size(), 1U);
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(Neighbours, N1AFullCacheAsksNobody) {
   for (std::uint8_t i = 0; i < 8; ++i) {
     const IpAddress to = IpAddress::v4({10, 0, 1, i});
@@ -292,6 +299,7 @@ TEST_F(Neighbours, N1AFullCacheAsksNobody) {
   EXPECT_EQ(counters.neighbours_displaced, 0U);
 }
 
+// N1: the first packets to a new neighbour, and neighbours that don't answer.
 TEST_F(Neighbours, N1ActiveEntriesStayAndTheLeastRecentlyUsedGives) {
   for (std::uint8_t i = 0; i < 8; ++i) {
     const IpAddress to = IpAddress::v4({10, 0, 1, i});

@@ -74,6 +74,7 @@ class Reassemble : public TableWorld {
       counters, seed());
 };
 
+// N3: fragments.
 TEST_F(Reassemble, N3PutsFragmentsTogetherInAnyOrder) {
   std::vector<std::uint32_t> order(5);
   std::iota(order.begin(), order.end(), 0U);
@@ -97,6 +98,7 @@ TEST_F(Reassemble, N3PutsFragmentsTogetherInAnyOrder) {
   EXPECT_EQ(reassembly->datagrams(), 0U);
 }
 
+// N3: fragments.
 TEST_F(Reassemble, N3Takes45FragmentsOf64KiB) {
   constexpr std::uint32_t kPart = 1480;
   constexpr std::uint32_t kSize = 65'515;
@@ -115,6 +117,7 @@ TEST_F(Reassemble, N3Takes45FragmentsOf64KiB) {
   }
 }
 
+// N3: fragments.
 TEST_F(Reassemble, N3AnOverlapCondemnsTheDatagramWithWhatIsStillToCome) {
   struct Case {
     std::uint32_t offset, size;
@@ -157,6 +160,7 @@ TEST_F(Reassemble, ARepetitionIsDroppedAlone) {
   EXPECT_EQ(counters.fragment_repeated, 2U);
 }
 
+// N3: fragments.
 TEST_F(Reassemble, N3WithoutTheLastItIsGivenUpAfterAMinute) {
   EXPECT_EQ(insert(1, 0, 64, true).fate, FragmentFate::held);
   pass(30s);
@@ -176,6 +180,7 @@ TEST_F(Reassemble, N3WithoutTheLastItIsGivenUpAfterAMinute) {
   EXPECT_EQ(reassembly->bytes(), 0U);
 }
 
+// N3: fragments.
 TEST_F(Reassemble, N3AFloodOfFirstFragmentsStaysUnderItsCaps) {
   EXPECT_EQ(insert(1, 0, 64, true).fate, FragmentFate::held);
   for (std::uint32_t id = 2; id < 5'000; ++id) {

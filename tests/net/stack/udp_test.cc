@@ -108,6 +108,7 @@ TEST_F(Udp, CarriesUpTo64KiBBothWays) {
 }
 
 /// RFC 1122, 4.1.3.1, and what a kernel answers.
+// N6: ping, traceroute and UDP to closed ports.
 TEST_F(Udp, N6ClosedPortsDrawPortUnreachable) {
   const Bytes four = ip_packet(peer4, ours4, 17, udp_message({peer4, 1}, {ours4, 9}, counted(20)));
   inject_ip(four);
@@ -130,6 +131,7 @@ TEST_F(Udp, N6ClosedPortsDrawPortUnreachable) {
 }
 
 /// Traceroute's probes have a hop limit of 1 when they arrive.
+// N6: ping, traceroute and UDP to closed ports.
 TEST_F(Udp, N6TracerouteGetsItsAnswer) {
   wire::Ipv4Header header;
   header.protocol = 17;
@@ -332,6 +334,7 @@ TEST_F(Udp, NeighboursThatDoNotAnswerAreTold) {
 }
 
 /// RFC 8201: only who can have sent it may shrink the path.
+// N5: ICMP's complaints.
 TEST_F(Udp, N5PacketTooBigShrinksThePathOfWhatWeSend) {
   UdpSocket socket(*udp);
   ASSERT_TRUE(socket.bind({ip("::"), 7}));

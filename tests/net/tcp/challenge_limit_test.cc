@@ -18,7 +18,7 @@ using std::chrono::seconds;
 
 constexpr Instant kStart{std::chrono::hours{5}};
 
-// Case S1.
+// S1: challenges are limited.
 TEST(ChallengeLimit, AllowsAConnectionTenInFiveSeconds) {
   Random random(test::seed());
   ChallengeBudget budget(kChallengesPerSecond);

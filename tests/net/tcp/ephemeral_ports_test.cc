@@ -69,7 +69,7 @@ TEST(EphemeralPorts, TriesNoMoreThanItMay) {
   EXPECT_EQ(tried, kRange.size());
 }
 
-// Case O1: of eight lcores, this one is where an eighth of the ports steer.
+// O1: of eight lcores, this one is where an eighth of the ports steer.
 TEST(EphemeralPorts, FindsPortsThatSteerHome) {
   Random random(test::seed());
   EphemeralPorts ports(kRange, test::any_key(random), random);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Instant kStart{std::chrono::hours{100}};
 
-// Case O8.
+// O8: monotone for a 4-tuple over time,
 TEST(InitialSequence, GrowsByOneEveryFourMicroseconds) {
   Random random(test::seed());
   for (int i = 0; i < 100; ++i) {
@@ -32,6 +32,7 @@ TEST(InitialSequence, GrowsByOneEveryFourMicroseconds) {
   }
 }
 
+// O8: and unpredictable across tuples.
 TEST(InitialSequence, TellsNothingOfOneTupleByAnother) {
   Random random(test::seed());
   const InitialSequence sequence(test::any_key(random));

@@ -94,7 +94,7 @@ TEST(SynCache, SendsAgainFiveTimesWithBackoffThenDrops) {
   EXPECT_EQ(cache.next_expiry(due), kNever);
 }
 
-// Case O2: who answers a full cache is the cookies' matter; what is in it stays.
+// O2: who answers a full cache is the cookies' matter; what is in it stays.
 TEST(SynCache, TakesNoMoreThanItsLimitAndForgetsNobody) {
   SynCache cache({.limit = 100}, SipKey{});
   for (std::uint16_t i = 0; i < 100; ++i) {
@@ -108,7 +108,7 @@ TEST(SynCache, TakesNoMoreThanItsLimitAndForgetsNobody) {
   EXPECT_NE(cache.insert(test::tuple_v4(1, 3, 80, 1), {}, kStart), nullptr);
 }
 
-// Case O3.
+// O3: SYN, SYN-ACK, RST, time and again.
 TEST(SynCache, LeaksNothingWhenHandshakesAreReset) {
   SynCache cache({.limit = 4, .local_addresses = 2}, SipKey{});
   for (std::uint32_t i = 0; i < 100'000; ++i) {

@@ -17,6 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+// C1: simultaneous close, and a lost first FIN.
 TEST(TcpCases, C1_ALostFinGoesOutAgainAlsoFromClosing) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -38,6 +39,7 @@ TEST(TcpCases, C1_ALostFinGoesOutAgainAlsoFromClosing) {
   )")));
 }
 
+// C2: the ACK of a FIN covers data sent with it.
 TEST(TcpCases, C2_TheAckOfAFinCoversTheDataWithIt) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -55,6 +57,7 @@ TEST(TcpCases, C2_TheAckOfAFinCoversTheDataWithIt) {
   )")));
 }
 
+// C3: close with unread data.
 TEST(TcpCases, C3_ClosingWithUnreadDataResets) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -66,6 +69,7 @@ TEST(TcpCases, C3_ClosingWithUnreadDataResets) {
   )")));
 }
 
+// C4: 16,384 and more connections to one destination.
 TEST(TcpCases, C4_EphemeralPortsComeBack) {
   TwoHostsOptions options;
   options.latency = Delay();
@@ -92,6 +96,7 @@ TEST(TcpCases, C4_EphemeralPortsComeBack) {
   EXPECT_GT(world.tcp(0).time_waits(), 16'000U);
 }
 
+// C4: a later SYN for a 4-tuple in TIME-WAIT re-opens it.
 TEST(TcpCases, C4_ALaterSynReopensATupleInTimeWait) {
   for (const bool timestamps : {false, true}) {
     TwoHostsOptions options;
@@ -122,6 +127,7 @@ TEST(TcpCases, C4_ALaterSynReopensATupleInTimeWait) {
   }
 }
 
+// C5: a full TIME-WAIT table.
 TEST(TcpCases, C5_AFullTimeWaitTableFailsNobody) {
   TwoHostsOptions options;
   options.config.max_time_waits = 16;
@@ -144,6 +150,7 @@ TEST(TcpCases, C5_AFullTimeWaitTableFailsNobody) {
   EXPECT_EQ(world.tcp(0).time_waits(), 16U);
 }
 
+// C6: half-close, both ways.
 TEST(TcpCases, C6_AfterAHalfCloseTheOtherDirectionGoesOn) {
   for (const int first : {0, 1}) {
     TwoHosts world;
@@ -174,6 +181,7 @@ TEST(TcpCases, C6_AfterAHalfCloseTheOtherDirectionGoesOn) {
   }
 }
 
+// C7: the end is told once, and a stale handle reaches nobody.
 TEST(TcpCases, C7_TheEndIsToldOnceAndAStaleHandleReachesNobody) {
   TwoHostsOptions options;
   options.config.max_connections = 1;

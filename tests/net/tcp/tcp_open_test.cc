@@ -29,6 +29,7 @@ void forge_syn(TwoHosts& world, std::uint16_t port, std::uint32_t sequence) {
                   .window = 65'535});
 }
 
+// O2: half-open SYNs that never finish, and a flood of spoofed ones.
 TEST(TcpCases, O2_AFloodOfSynsIsBoundedAndHurtsNobody) {
   TwoHostsOptions options;
   options.config.max_half_open = 64;
@@ -38,8 +39,8 @@ TEST(TcpCases, O2_AFloodOfSynsIsBoundedAndHurtsNobody) {
   world.passes = [](const LineSegment& line) {
     return line.from == 0 || line.segment.header.destination_port >= 49'152;
   };
-  for (std::uint32_t i = 0; i < 20'000; ++i) {
-    forge_syn(world, static_cast<std::uint16_t>(1'024 + i), i * 77'777);
+  for (std::uint32_t i = 0; i < 1'000'000; ++i) {
+    forge_syn(world, static_cast<std::uint16_t>(1'024 + i % 48'000), i * 77'777);
     if (i % 100 == 99) world.run_for(milliseconds{1});
   }
   world.run_for(milliseconds{10});
@@ -65,16 +66,18 @@ TEST(TcpCases, O2_AFloodOfSynsIsBoundedAndHurtsNobody) {
   EXPECT_EQ(world.tcp(1).half_open(), 0U);
 }
 
+// O3: SYN, SYN-ACK, RST, time and again.
 TEST(TcpCases, O3_HealthChecksLeaveNothingBehind) {
   TwoHosts world;
   const auto listener = world.tcp(1).listen(world.endpoint(1, 7), {}, nullptr);
   ASSERT_TRUE(listener);
+  constexpr std::uint32_t kChecks = 100'000;
   // Host 0 answers the SYN-ACK of what it knows nothing of by a reset.
-  for (std::uint32_t i = 0; i < 5'000; ++i) {
+  for (std::uint32_t i = 0; i < kChecks; ++i) {
     forge_syn(world, static_cast<std::uint16_t>(1'024 + i % 8), i * 1'000'003);
     world.run_for(milliseconds{20});
   }
-  EXPECT_EQ(world.tcp(1).stats().resets_in, 5'000U);
+  EXPECT_EQ(world.tcp(1).stats().resets_in, kChecks);
   EXPECT_EQ(world.tcp(1).half_open(), 0U);
   EXPECT_EQ(world.tcp(1).connections(), 0U);
   TestSocket client(world.tcp(0));
@@ -83,6 +86,7 @@ TEST(TcpCases, O3_HealthChecksLeaveNothingBehind) {
   EXPECT_EQ(client.connected, 1);
 }
 
+// O4: connecting to a dead host and to a closed port.
 TEST(TcpCases, O4_SynsToADeadHostEndWithTheConnection) {
   TwoHosts world;
   world.passes = [](const LineSegment&) { return false; };
@@ -98,6 +102,7 @@ TEST(TcpCases, O4_SynsToADeadHostEndWithTheConnection) {
   EXPECT_EQ(world.tcp(0).connections(), 0U);
 }
 
+// O4: connecting to a dead host and to a closed port.
 TEST(TcpCases, O4_ConnectGivesUpAfterThreeMinutes) {
   TwoHosts world;
   world.passes = [](const LineSegment&) { return false; };
@@ -109,6 +114,7 @@ TEST(TcpCases, O4_ConnectGivesUpAfterThreeMinutes) {
   EXPECT_EQ(client.end, TcpEnd::connect_timeout);
 }
 
+// O4: connecting to a dead host and to a closed port.
 TEST(TcpCases, O4_TheResetOfAClosedPortAcknowledgesAllThatCame) {
   ScriptTcpOptions options = plain_tcp();
   options.listens = false;
@@ -127,6 +133,7 @@ TEST(TcpCases, O4_TheResetOfAClosedPortAcknowledgesAllThatCame) {
   )"));
 }
 
+// O5: a SYN with ECE and CWR.
 TEST(TcpCases, O5_ASynWithEcnIsAnOrdinaryOne) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, R"(
@@ -139,6 +146,7 @@ TEST(TcpCases, O5_ASynWithEcnIsAnOrdinaryOne) {
   )"));
 }
 
+// O6: the handshake's last ACK lacks the timestamp that was agreed on.
 TEST(TcpCases, O6_AHandshakeWithoutItsTimestampFreesItsPlace) {
   ScriptTcpOptions options = plain_tcp();
   options.config.timestamps = true;
@@ -161,6 +169,7 @@ TEST(TcpCases, O6_AHandshakeWithoutItsTimestampFreesItsPlace) {
   )"));
 }
 
+// O7: simultaneous open.
 TEST(TcpCases, O7_SimultaneousOpen) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, R"(
@@ -189,9 +198,41 @@ TEST(TcpOpen, ARefusedHandshakeGoesUnheard) {
     < . 1:1(0) ack 77
     > R 77:77(0)
     < R 5:5(0)
+    > . 1:1(0) ack 1
+    < R 70000:70000(0)
     count half_open -> 1
     < R 1:1(0)
     count half_open -> 0
+    accept -> none
+    events ->
+  )"));
+}
+
+// RFC 9293, 3.10.7.4, first; RFC 7323, 5.3: an acceptable ACK in an unacceptable segment opens
+// nothing.
+TEST(TcpOpen, OnlyASegmentThatFitsCompletesAHandshake) {
+  ScriptTcpOptions options = plain_tcp();
+  options.config.timestamps = true;
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, R"(
+    < S 0:0(0) win 65535 <mss 1460, ts val 1000 ecr 0>
+    > S. 0:0(0) ack 1 <mss 1460, ts val 100 ecr 1000>
+    < P. -99:1(100) ack 1 <ts val 1000 ecr 100>
+    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
+    < P. 70000:70100(100) ack 1 <ts val 1000 ecr 100>
+    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
+    < . 1:1(0) ack 1 <ts val 999 ecr 100>
+    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
+    dropped paws -> 1
+    dropped out_of_window -> 2
+    count half_open -> 1
+    count connections -> 0
+    accept -> none
+    < . 1:1(0) ack 1 <ts val 1000 ecr 100>
+    accept -> accepted
+    state -> established
+    abort
+    > R. 1:1(0)
   )"));
 }
 

@@ -22,6 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 
+// S1: a RST in the window but not exact, and outside of it.
 TEST(TcpCases, S1_AResetCountsOnlyAtTheExactNumber) {
   ScriptTcp world(plain_tcp());
   std::string script;
@@ -41,6 +42,7 @@ TEST(TcpCases, S1_AResetCountsOnlyAtTheExactNumber) {
   EXPECT_TRUE(run_script(world, after_accept(script)));
 }
 
+// S2: a SYN in ESTABLISHED.
 TEST(TcpCases, S2_ASynInEstablishedIsChallenged) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -56,6 +58,7 @@ TEST(TcpCases, S2_ASynInEstablishedIsChallenged) {
   )")));
 }
 
+// S3: a FIN ahead of its data.
 TEST(TcpCases, S3_AFinAheadOfItsDataIsRemembered) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -76,6 +79,7 @@ TEST(TcpCases, S3_AFinAheadOfItsDataIsRemembered) {
   )")));
 }
 
+// S4: segments of another 4-tuple.
 TEST(TcpCases, S4_SegmentsOfAnotherTupleChangeNothing) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -91,6 +95,7 @@ TEST(TcpCases, S4_SegmentsOfAnotherTupleChangeNothing) {
   )")));
 }
 
+// S5: an ACK of what was never sent.
 TEST(TcpCases, S5_AnAckOfWhatWasNeverSentIsAnsweredAndDropped) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -107,6 +112,7 @@ TEST(TcpCases, S5_AnAckOfWhatWasNeverSentIsAnsweredAndDropped) {
 }
 
 /// Segments of a stream, cut anywhere, overlapping and out of order.
+// S6: segments that overlap in every way.
 TEST(TcpCases, S6_OverlapsOfEveryKindLeaveTheStreamExact) {
   Random random(seed());
   for (std::uint64_t round = 0; round < scaled(40); ++round) {
@@ -157,6 +163,7 @@ TEST(TcpCases, S6_OverlapsOfEveryKindLeaveTheStreamExact) {
   }
 }
 
+// S7: segments that are none.
 TEST(TcpCases, S7_WhatIsNoSegmentIsCountedByReasonAndDropped) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -180,6 +187,7 @@ TEST(TcpCases, S7_WhatIsNoSegmentIsCountedByReasonAndDropped) {
   )")));
 }
 
+// N5: ICMP's complaints.
 TEST(TcpCases, N5_AComplaintCountsOnlyForWhatIsInFlight) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(

@@ -81,7 +81,7 @@ TEST(TimeWait, AcknowledgesAFinThatComesAgainAndWaitsAnew) {
   EXPECT_EQ(waiting.table.expire(waiting.now + seconds{61}, kNoBudget), 1U);
 }
 
-// Case W5.
+// W5: old data are always acknowledged.
 TEST(TimeWait, AlwaysAcknowledgesOldDataButDoesNotWaitAnewForIt) {
   Waiting waiting(kState);
   EXPECT_EQ(waiting.answer(acknowledgement(1'500, 100)), TimeWaitVerdict::acknowledge);
@@ -111,7 +111,7 @@ TEST(TimeWait, IsSilentAboutWhatFitsAndLimitsItsAnswersToTheRest) {
   EXPECT_EQ(waiting.answer(no_ack), TimeWaitVerdict::drop);
 }
 
-// Case C4, by the rules of RFC 6191, 2.
+// C4: a 4-tuple in TIME-WAIT re-opens, by the rules of RFC 6191, 2.
 TEST(TimeWait, IsReopenedByAHigherNumberWithoutTimestamps) {
   Waiting waiting(kState);
   EXPECT_EQ(waiting.answer(syn(2'001)), TimeWaitVerdict::reopen);
@@ -150,7 +150,7 @@ TEST(TimeWait, LetsUsReconnectAfterASecondWithTimestamps) {
   EXPECT_FALSE(plain.table.may_reconnect(*plain.table.find(tuple(1)), kStart + seconds{59}));
 }
 
-// Case C5.
+// C5: a full TIME-WAIT table.
 TEST(TimeWait, GivesUpTheOldestWhenItIsFull) {
   TimeWaitTable table({.limit = 10}, SipKey{});
   for (std::uint16_t port = 0; port < 10; ++port) {

@@ -143,6 +143,9 @@ void TwoHosts::deliver() {
     burst[flying.to] = true;
     tcp(flying.to).receive(std::move(flying.packet), flying.arrival, now_);
   }
+  if (wheels_first) {
+    for (const auto& host : hosts_) host->wheel.advance(now_);
+  }
   for (int host = 0; host < 2; ++host) {
     if (burst[host] || !tcp(host).is_settled()) tcp(host).end_of_burst(now_);
   }
@@ -182,18 +185,21 @@ void TestSocket::on_readable(TcpHandle connection, Instant now) noexcept {
 }
 
 void TestSocket::read_all(Instant now) {
-  for (;;) {
-    std::byte buffer[4096];
-    const TcpTransferred got = tcp_->read(handle, buffer, now);
-    for (std::size_t i = 0; i < got.bytes; ++i) {
-      if (buffer[i] != stream_byte(received++)) garbled = true;
-    }
-    if (got.outcome == TcpOutcome::finished) {
-      finished = true;
-      if (closes_at_end) tcp_->close(handle, now);
-    }
-    if (got.outcome != TcpOutcome::done) return;
+  while (read_piece(now)) {
   }
+}
+
+bool TestSocket::read_piece(Instant now) {
+  std::byte buffer[4096];
+  const TcpTransferred got = tcp_->read(handle, buffer, now);
+  for (std::size_t i = 0; i < got.bytes; ++i) {
+    if (buffer[i] != stream_byte(received++)) garbled = true;
+  }
+  if (got.outcome == TcpOutcome::finished) {
+    finished = true;
+    if (closes_at_end) tcp_->close(handle, now);
+  }
+  return got.outcome == TcpOutcome::done;
 }
 
 void TestSocket::on_writable(TcpHandle connection, Instant now) noexcept {

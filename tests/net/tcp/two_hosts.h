@@ -71,6 +71,9 @@ class TwoHosts {
   /// Called for each segment that is sent: false loses it.
   std::function<bool(const LineSegment&)> passes = [](const LineSegment&) { return true; };
 
+  /// Timers fire between a burst's segments and its end, rather than behind it.
+  bool wheels_first = false;
+
   /// All that was sent, lost or not, while `recording`.
   std::vector<LineSegment> sent;
   bool recording = false;
@@ -119,6 +122,8 @@ class TestSocket final : public TcpObserver {
 
   /// Reads all there is.
   void read_all(Instant now);
+  /// Reads 4096 bytes at most; whether it has got any.
+  bool read_piece(Instant now);
   /// Writes the stream's next bytes until `total` were taken: now, and when there is room.
   void write_up_to(std::uint64_t total, Instant now);
 
