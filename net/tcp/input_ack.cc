@@ -129,7 +129,12 @@ void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
   const std::uint16_t field = a.segment.header.window;
   // In a SYN it isn't scaled (RFC 7323, 2.2).
   const std::uint32_t window = std::uint32_t{field} << (a.has(TcpFlag::syn) ? 0 : c.snd_scale);
-  if (c.snd_wnd == 0 && window != 0) c.retransmissions = 0;  // The probes' backoff is over.
+  if (c.snd_wnd == 0 && window != 0) {
+    // The probes' backoff is over, and what they had in flight only now begins to wait for an
+    // acknowledgement.
+    c.retransmissions = 0;
+    if (c.in_flight()) c.unacked_since = time_;
+  }
   c.snd_wnd = window;
   c.snd_wl1 = a.sequence();
   c.max_window = std::max(c.max_window, field);

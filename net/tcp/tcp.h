@@ -331,7 +331,9 @@ class Tcp final : public IpTransport {
   void on_retransmission_timeout(TcpConnection& c) noexcept;
   void give_up(TcpConnection& c) noexcept;
   [[nodiscard]] Delay patience(const TcpConnection& c) const noexcept;
+  [[nodiscard]] std::uint32_t patience_left_ms(const TcpConnection& c) const noexcept;
   void on_persist_timeout(TcpConnection& c) noexcept;
+  [[nodiscard]] bool probes_unanswered(const TcpConnection& c) const noexcept;
   void send_window_probe(TcpConnection& c) noexcept;
   [[nodiscard]] std::uint32_t persist_delay(const TcpConnection& c) const noexcept;
   [[nodiscard]] TcpTime keepalive_due(const TcpConnection& c) const noexcept;
