@@ -13,10 +13,12 @@ void Tcp::input(TcpConnection& c, TcpArrival& a) noexcept {
   touch(c);
   if (c.state == TcpState::syn_sent) return input_syn_sent(c, a);
   if (!is_expected(c, a) && !pass_checks(c, a)) return;
-  c.last_heard = time_after_;
-  c.keepalive_sent = 0;
+  // What is forged seldom has a right acknowledgment: it shall change nothing.
+  if (!check_ack(c, a)) return;
+  note_heard(c);
   note_timestamp(c, a);
-  if (!input_ack(c, a)) return;
+  input_ack(c, a);
+  if (c.over()) return;
   if (a.size != 0 || a.has(TcpFlag::fin)) input_text(c, a);
 }
 
@@ -38,16 +40,13 @@ bool Tcp::is_expected(const TcpConnection& c, const TcpArrival& a) const noexcep
 bool Tcp::pass_checks(TcpConnection& c, TcpArrival& a) noexcept {
   if (a.has(TcpFlag::syn)) return pass_syn(c, a);
   if (!pass_paws(c, a)) return false;
-  if (!is_acceptable(c, a)) {
-    if (a.has(TcpFlag::rst)) {
-      drop(TcpDrop::reset_out_of_window);
-    } else {
-      refuse(c, a, TcpDrop::out_of_window);
-    }
-    return false;
-  }
   if (a.has(TcpFlag::rst)) {
     input_reset(c, a);
+    return false;
+  }
+  if (!is_acceptable(c, a)) {
+    refuse(c, a, TcpDrop::out_of_window);
+    if (a.has(TcpFlag::ack)) input_ack_alone(c, a);
     return false;
   }
   if (a.has(TcpFlag::ack)) return true;
@@ -128,14 +127,24 @@ void Tcp::challenge(TcpConnection& c) noexcept {
   }
 }
 
-/// Of an acceptable RST. Only one with the very number we expect ends the connection (RFC 5961, 3).
+/// Only an RST with the very number we expect ends the connection (RFC 5961, 3), whatever it carries
+/// and though the window be shut (RFC 9293, MUST-66).
 void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (before(a.sequence(), c.rcv_nxt()) || after(a.sequence(), c.receive.edge())) {
+    return drop(TcpDrop::reset_out_of_window);
+  }
   if (a.sequence() != c.rcv_nxt()) {
     drop(TcpDrop::reset_challenged);
     return challenge(c);
   }
   ++stats_.resets_in;
   finish(c, c.state == TcpState::syn_received ? TcpEnd::refused : TcpEnd::reset);
+}
+
+/// The peer is there.
+void Tcp::note_heard(TcpConnection& c) noexcept {
+  c.last_heard = time_after_;
+  c.keepalive_sent = 0;
 }
 
 /// RFC 7323, 4.3: the echo is of the segment that the next acknowledgment is for, or of an older

@@ -67,6 +67,7 @@ class ReceiveQueue {
     return static_cast<std::uint32_t>(edge_ - next_);
   }
   [[nodiscard]] wire::SequenceNumber edge() const noexcept { return edge_; }
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
 
   [[nodiscard]] bool empty() const noexcept { return unread_ == nullptr; }
   [[nodiscard]] std::uint32_t size() const noexcept { return empty() ? 0 : unread_->size(); }

@@ -233,13 +233,15 @@ class Tcp final : public IpTransport {
   void refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept;
   void challenge(TcpConnection& c) noexcept;
   void input_reset(TcpConnection& c, const TcpArrival& a) noexcept;
+  void note_heard(TcpConnection& c) noexcept;
   void note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept;
   void input_text(TcpConnection& c, TcpArrival& a) noexcept;
   void pass_fin(TcpConnection& c) noexcept;
 
   // input_ack.cc: what they acknowledge.
-  [[nodiscard]] bool input_ack(TcpConnection& c, const TcpArrival& a) noexcept;
-  [[nodiscard]] bool input_handshake_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  [[nodiscard]] bool check_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  void input_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  void input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept;
   void acknowledge(TcpConnection& c, const TcpArrival& a) noexcept;
   void take_sample(TcpConnection& c, const TcpArrival& a) noexcept;
   void fin_acknowledged(TcpConnection& c) noexcept;
