@@ -106,6 +106,7 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant 
       ip_(parts.ip),
       wheel_(parts.wheel),
       packets_(parts.packets),
+      arriving_(parts.arriving == nullptr ? parts.packets : *parts.arriving),
       random_(random),
       now_(now),
       time_(TcpTime::at(now)),
@@ -122,7 +123,7 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant 
       out_of_order_memory_({
           .connections = config.max_reordering,
           .blocks = config.max_reordering * kBlocksPerReordering,
-          .true_size = std::uint64_t{parts.packets.capacity()} * parts.packets.buffer_size() / 4,
+          .true_size = std::uint64_t{arriving_.capacity()} * arriving_.buffer_size() / 4,
       }),
       send_memory_{.packets = parts.packets,
                    .max_segments = parts.max_segments,
@@ -139,7 +140,7 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant 
 
 bool Tcp::reserve() noexcept {
   return connections_.limit() != 0 && receive_memory_.unread.reserve(config_.max_connections) &&
-         send_memory_.records.reserve(config_.max_connections) &&
+         out_of_order_memory_.reserve() && send_memory_.records.reserve(config_.max_connections) &&
          send_memory_.nodes.reserve(packets_.capacity());
 }
 

@@ -169,6 +169,11 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
     drop(TcpDrop::data_after_close);
     return reset(c, TcpEnd::data_after_close);
   }
+  if (a.size != 0 && !may_hold_more(c)) {
+    drop(TcpDrop::no_room);
+    c.ack_now = true;
+    return;
+  }
   const TextOutcome outcome =
       receive_text({.begin = a.text_begin(),
                     .payload = std::move(a.packet),

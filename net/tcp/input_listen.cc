@@ -130,7 +130,7 @@ void Tcp::input_listen(TcpListener& listener, TcpArrival& a,
   }
   if (!a.has(TcpFlag::syn)) return drop(TcpDrop::listen_flags);
   if (listener.is_full()) return drop(TcpDrop::backlog_full);
-  if (packets_scarce(kSynReserve)) return drop(TcpDrop::packets_scarce);
+  if (scarce(packets_, kSynReserve)) return drop(TcpDrop::packets_scarce);
   answer_syn(listener, a, behind);
 }
 

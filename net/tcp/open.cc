@@ -146,10 +146,12 @@ void Tcp::agree(TcpConnection& c, const Agreement& agreement) noexcept {
 
 /// Our SYN is acknowledged, and we have the peer's.
 void Tcp::establish(TcpConnection& c, const TcpArrival& a) noexcept {
+  // After a simultaneous open it has gone out twice.
+  const bool sent_once = c.state == TcpState::syn_sent && !c.syn_resent;
   c.state = c.fin_queued ? TcpState::fin_wait_1 : TcpState::established;
   if (c.with_timestamps) {
     take_sample(c, a);
-  } else if (!c.syn_resent && !c.waits_for_accept) {
+  } else if (sent_once) {
     c.round_trip.add_sample(ms_since(c.unacked_since) * 1'000U, wrapping_us(now_), retransmission_);
   }
   c.round_trip.handshake_done(c.syn_resent);

@@ -55,9 +55,10 @@ namespace pinion {
 struct TcpParts {
   IpLayer& ip;
   TimingWheel& wheel;
-  PacketPool& packets;           ///< For what is sent.
-  PacketPool& small_packets;     ///< For small payloads that wait long; may be the same one.
-  std::size_t max_segments = 1;  ///< The longest chain that the device sends.
+  PacketPool& packets;             ///< For what is sent.
+  PacketPool& small_packets;       ///< For small payloads that wait long; may be the same one.
+  std::size_t max_segments = 1;    ///< The longest chain that the device sends.
+  PacketPool* arriving = nullptr;  ///< What comes is in packets of it; nullptr: of `packets`.
 };
 
 struct TcpConnectRequest {
@@ -159,8 +160,11 @@ class Tcp final : public IpTransport {
   friend struct TcpProtocolTimer;
   friend struct TcpApplicationTimer;
 
-  /// The parts of the packet pool below which no SYN is answered, nothing is kept behind holes, and
-  /// nothing is copied for sending: the rest is for acknowledgements and for what is under way.
+  /// The parts of a packet pool below which nobody gets more who has something lying there: a reader
+  /// who is behind, a peer who hasn't acknowledged. Then those below which no SYN is answered,
+  /// nothing is kept behind holes, and nothing is copied for sending: the rest is for
+  /// acknowledgements and for what is under way.
+  static constexpr std::size_t kHoardReserve = 5;
   static constexpr std::size_t kSynReserve = 10;
   static constexpr std::size_t kReorderingReserve = 20;
   static constexpr std::size_t kWriteReserve = 20;
@@ -212,7 +216,11 @@ class Tcp final : public IpTransport {
                                                        const IpArrival& arrival) noexcept;
   [[nodiscard]] TcpConnection* find(const FourTuple& tuple) noexcept;
   void remove_from_table(const TcpConnection& c) noexcept;
-  [[nodiscard]] bool packets_scarce(std::size_t part) const noexcept;
+  /// Whether less than this part of the pool is left.
+  [[nodiscard]] static bool scarce(const PacketPool& pool, std::size_t part) noexcept {
+    return pool.available() < pool.capacity() / part;
+  }
+  [[nodiscard]] bool may_hold_more(const TcpConnection& c) const noexcept;
   void shed_reordering() noexcept;
   void touch(TcpConnection& c) noexcept;
   void settle_all() noexcept;
@@ -355,6 +363,7 @@ class Tcp final : public IpTransport {
   void release_if_done(TcpConnection& c) noexcept;
 
   // socket.cc.
+  [[nodiscard]] std::size_t room_to_write(const TcpConnection& c) const noexcept;
   [[nodiscard]] bool has_write_room(const TcpConnection& c) const noexcept;
   [[nodiscard]] std::optional<TcpOutcome> why_not_write(const TcpConnection* c) const noexcept;
   [[nodiscard]] TcpTransferred written(TcpConnection& c, std::size_t taken, bool all) noexcept;
@@ -364,6 +373,7 @@ class Tcp final : public IpTransport {
   IpLayer& ip_;
   TimingWheel& wheel_;
   PacketPool& packets_;
+  PacketPool& arriving_;
   Random random_;
   Instant now_;
   TcpTime time_;        ///< `now_`, rounded down: what has passed,
