@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -113,6 +114,8 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant 
       time_after_(TcpTime::after(now)),
       retransmission_(retransmission_settings(config)),
       delayed_ack_ms_(to_tcp_milliseconds(config.delayed_ack)),
+      linger_ms_(to_tcp_milliseconds(config.linger)),
+      orphan_ms_(std::max(to_tcp_milliseconds(config.orphan_limit), linger_ms_)),
       table_secret_(draw_key(random_)),
       connections_(config.max_connections),
       table_(config.max_connections),

@@ -36,7 +36,7 @@ void Tcp::set_application_timer(TcpConnection& c) noexcept {
   };
   add(c.read_timed, c.read_at);
   add(c.write_timed, c.write_at);
-  if (c.synchronized()) add(c.keepalive_idle_ms != 0, keepalive_due(c));
+  if (c.synchronized() && c.has_keepalive()) add(true, keepalive_due(c));
   if (any) wheel_.extend(c.application_timer(), earliest.instant(now_));
 }
 
@@ -58,7 +58,7 @@ void Tcp::on_application_timer(TcpConnection& c) noexcept {
     c.add(TcpNews::write_deadline);
     touch(c);
   }
-  if (c.synchronized() && c.keepalive_idle_ms != 0 && has_passed(keepalive_due(c))) on_keepalive(c);
+  if (c.synchronized() && c.has_keepalive() && has_passed(keepalive_due(c))) on_keepalive(c);
   set_application_timer(c);
   settle_all();
 }

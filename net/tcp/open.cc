@@ -73,7 +73,10 @@ TcpConnection* Tcp::make_connection(const FourTuple& tuple, wire::SequenceNumber
   bounded.send_buffer = std::clamp(options.send_buffer, kLeastBuffer, kLargestBuffer);
   bounded.receive_buffer = std::clamp(options.receive_buffer, kLeastBuffer, kLargestBuffer);
   TcpConnection* const c = connections_.allocate(*this, tuple, iss, rcv_nxt, bounded);
-  if (c == nullptr) return nullptr;
+  if (c == nullptr) {
+    displace_orphan();  // Its place is free when its end was told: whoever asks again gets it.
+    return nullptr;
+  }
   const bool added = table_.insert(table_hash(table_secret_, tuple), connections_.index_of(*c));
   PINION_ASSERT(added);  // It has as much room as the pool.
   c->last_heard = time_after_;

@@ -37,6 +37,7 @@ void Tcp::on_persist_timeout(TcpConnection& c) noexcept {
     c.wants_write = false;
     return;
   }
+  if (is_overdue(c)) return give_up(c);
   if (!probes_unanswered(c)) {
     // The timer may have stood where the peer's time was over, had it not answered.
     const TcpTime due = c.unacked_since + persist_delay(c);

@@ -356,6 +356,10 @@ class Tcp final : public IpTransport {
 
   // close.cc: connections end.
   void queue_fin(TcpConnection& c) noexcept;
+  void become_orphan(TcpConnection& c) noexcept;
+  void leave_orphans(const TcpConnection& c) noexcept;
+  [[nodiscard]] bool is_overdue(const TcpConnection& c) const noexcept;
+  void displace_orphan() noexcept;
   void finish(TcpConnection& c, TcpEnd why) noexcept;
   void reset(TcpConnection& c, TcpEnd why) noexcept;
   void enter_time_wait(TcpConnection& c) noexcept;
@@ -380,6 +384,8 @@ class Tcp final : public IpTransport {
   TcpTime time_after_;  ///< and up: what delays are counted from.
   RetransmissionSettings retransmission_;
   std::uint32_t delayed_ack_ms_;
+  std::uint32_t linger_ms_;
+  std::uint32_t orphan_ms_;  ///< Not less than `linger_ms_`.
   TcpStats stats_;
 
   SipKey table_secret_;
@@ -389,6 +395,8 @@ class Tcp final : public IpTransport {
   TouchedList touched_;
   TcpConnection* settling_ = nullptr;
   bool acceptors_wait_ = false;
+  std::uint32_t first_orphan_ = TcpListener::kNone;  ///< The one closed first,
+  std::uint32_t last_orphan_ = TcpListener::kNone;
 
   ReceiveMemory receive_memory_;
   OutOfOrderMemory out_of_order_memory_;

@@ -106,7 +106,8 @@ std::uint32_t Tcp::patience_left_ms(const TcpConnection& c) const noexcept {
 void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
   if (!c.in_flight()) return;
   const Delay waited = std::chrono::milliseconds{ms_since(c.unacked_since)};
-  if (judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
+  if (is_overdue(c) ||
+      judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
     return give_up(c);
   }
   ++stats_.retransmission_timeouts;
@@ -126,6 +127,10 @@ void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
 }
 
 void Tcp::give_up(TcpConnection& c) noexcept {
+  if (is_overdue(c)) {
+    ++stats_.orphan_timeouts;
+    return reset(c, TcpEnd::close_timeout);
+  }
   if (c.synchronized()) {
     ++stats_.peer_timeouts;
     return reset(c, TcpEnd::peer_timeout);
