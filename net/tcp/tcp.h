@@ -268,16 +268,22 @@ class Tcp final : public IpTransport {
   [[nodiscard]] Agreement agreement_of(const TcpConnection& c, const TcpArrival& a) const noexcept;
   void establish(TcpConnection& c, const TcpArrival& a) noexcept;
   [[nodiscard]] TcpListener* listener_for(const FourTuple& tuple) noexcept;
+  [[nodiscard]] std::uint16_t index_of(const TcpListener& listener) const noexcept {
+    return static_cast<std::uint16_t>(&listener - listeners_.data());
+  }
   void input_unknown(TcpArrival& a) noexcept;
   void input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept;
   void acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
                        wire::SequenceNumber acknowledgment,
                        std::optional<std::uint32_t> ts_recent) noexcept;
   void input_half_open(SynRecord& record, TcpArrival& a) noexcept;
-  void input_listen(TcpListener& listener, TcpArrival& a,
+  [[nodiscard]] bool pass_half_open(const SynRecord& record, const TcpListener& listener,
+                                    const TcpArrival& a) noexcept;
+  void acknowledge_half_open(const SynRecord& record, const FourTuple& tuple) noexcept;
+  bool input_listen(TcpListener& listener, TcpArrival& a,
                     std::optional<wire::SequenceNumber> behind) noexcept;
-  void answer_syn(TcpListener& listener, const TcpArrival& a,
-                  std::optional<wire::SequenceNumber> behind) noexcept;
+  [[nodiscard]] bool answer_syn(TcpListener& listener, const TcpArrival& a,
+                                std::optional<wire::SequenceNumber> behind) noexcept;
   [[nodiscard]] bool accept_cookie(TcpListener& listener, TcpArrival& a) noexcept;
   void send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
                     const TcpListenOptions& options) noexcept;
