@@ -22,6 +22,7 @@
 #include "initial_sequence.h"
 #include "listener.h"
 #include "reassembly.h"
+#include "secrets.h"
 #include "syn_cache.h"
 #include "syn_cookies.h"
 #include "tcp_events.h"
@@ -206,7 +207,7 @@ class Tcp final : public IpTransport {
     std::uint32_t ts_offset = 0;
   };
 
-  Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant now) noexcept;
+  Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instant now) noexcept;
   [[nodiscard]] bool reserve() noexcept;
 
   // tcp.cc: finding the connection; the end of a burst.
