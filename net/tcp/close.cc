@@ -23,10 +23,40 @@ void Tcp::close(TcpHandle handle, Instant now) noexcept {
   if (c->state == TcpState::syn_sent) return finish(*c, TcpEnd::aborted);
   // RFC 2525, 2.17: so that the peer doesn't take for read what was not.
   if (!c->receive.empty() || c->beyond.has_bytes()) return reset(*c, TcpEnd::aborted);
-  c->discarding = true;
-  c->read_at = in_ms(to_tcp_milliseconds(config_.linger));
+  become_orphan(*c);
   queue_fin(*c);
   act(*c);
+}
+
+/// Nobody is left who could give up on the peer. What it still sends is discarded until `read_at`.
+void Tcp::become_orphan(TcpConnection& c) noexcept {
+  c.discarding = true;
+  c.read_at = in_ms(linger_ms_);
+  const std::uint32_t index = connections_.index_of(c);
+  c.next_orphan = TcpListener::kNone;
+  c.previous_orphan = last_orphan_;
+  (last_orphan_ == TcpListener::kNone ? first_orphan_ : connections_.at(last_orphan_).next_orphan) =
+      index;
+  last_orphan_ = index;
+}
+
+void Tcp::leave_orphans(const TcpConnection& c) noexcept {
+  const std::uint32_t next = c.next_orphan;
+  const std::uint32_t previous = c.previous_orphan;
+  (previous == TcpListener::kNone ? first_orphan_ : connections_.at(previous).next_orphan) = next;
+  (next == TcpListener::kNone ? last_orphan_ : connections_.at(next).previous_orphan) = previous;
+}
+
+/// Whether an orphan's time is over: its peer may answer for ever and take nothing (RFC 6429, 4).
+bool Tcp::is_overdue(const TcpConnection& c) const noexcept {
+  return c.discarding && has_passed(c.read_at + (orphan_ms_ - linger_ms_));
+}
+
+/// All places are taken, and somebody needs one.
+void Tcp::displace_orphan() noexcept {
+  if (first_orphan_ == TcpListener::kNone) return;
+  ++stats_.orphans_displaced;
+  reset(connections_.at(first_orphan_), TcpEnd::close_timeout);
 }
 
 void Tcp::abort(TcpHandle handle, Instant now) noexcept {
@@ -53,6 +83,7 @@ void Tcp::reset(TcpConnection& c, TcpEnd why) noexcept {
 /// Nothing comes or goes any more. What has arrived stays for its reader, if there is one.
 void Tcp::finish(TcpConnection& c, TcpEnd why) noexcept {
   PINION_ASSERT(!c.over());
+  if (c.discarding) leave_orphans(c);
   c.state = TcpState::over;
   c.end = why;
   ++stats_.ended;

@@ -152,9 +152,11 @@ struct TcpApplicationTimer : TimerEntry {
   static void on_fire(TimerEntry& entry) noexcept;
 };
 
-/// The last 32 bytes: what the user has set.
+/// The last 32 bytes: what the user has set. An orphan, which was closed and isn't over, has no use
+/// for some of it.
 struct TcpUserSide {
-  explicit TcpUserSide(Tcp& its_tcp) noexcept : tcp(&its_tcp), observer(nullptr) {}
+  explicit TcpUserSide(Tcp& its_tcp) noexcept
+      : tcp(&its_tcp), observer(nullptr), write_at{}, keepalive_idle_ms(0) {}
 
   /// Neighbours in the queue of a listener, by index.
   struct AcceptLinks {
@@ -168,8 +170,14 @@ struct TcpUserSide {
     AcceptLinks accept_links;  ///< While `waits_for_accept`.
   };
   TcpTime read_at;
-  TcpTime write_at;
-  std::uint32_t keepalive_idle_ms = 0;
+  union {
+    TcpTime write_at;
+    std::uint32_t next_orphan;  ///< By index, while `discarding`: closed later,
+  };
+  union {
+    std::uint32_t keepalive_idle_ms;
+    std::uint32_t previous_orphan;  ///< and before.
+  };
   std::uint16_t keepalive_interval_ds = 0;  ///< In tenths of a second.
   std::uint8_t keepalive_limit = 0;
   std::uint8_t keepalive_sent = 0;  ///< Probes since `last_heard`.
@@ -215,6 +223,11 @@ struct TcpConnection final : TcpTransfer, TcpProtocolTimer, TcpApplicationTimer,
     return state != TcpState::syn_sent && state != TcpState::syn_received;
   }
   [[nodiscard]] bool over() const noexcept { return state == TcpState::over; }
+
+  /// Asks a silent peer whether it is there. An orphan has its limit.
+  [[nodiscard]] bool has_keepalive() const noexcept {
+    return !discarding && keepalive_idle_ms != 0;
+  }
 
   /// The peer may still send data.
   [[nodiscard]] bool receives() const noexcept { return !fin_passed && !over(); }

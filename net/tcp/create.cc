@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,11 +12,6 @@ namespace {
 constexpr std::size_t kMostConnections = std::size_t{1} << 30;
 constexpr std::size_t kMostHalfOpen = 65'535;
 constexpr std::size_t kBlocksPerReordering = 16;
-
-SipKey draw_key(Random& random) noexcept {
-  const std::uint64_t k0 = random.next();
-  return {.k0 = k0, .k1 = random.next()};
-}
 
 std::uint32_t to_us(Delay delay) noexcept {
   return to_tcp_milliseconds(delay) * 1'000U;
@@ -93,7 +89,7 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpConfig& config, const TcpParts
       return tl::unexpected(std::move(checked.error()));
     }
   }
-  std::unique_ptr<Tcp> tcp(new (std::nothrow) Tcp(config, parts, Random(seed), now));
+  std::unique_ptr<Tcp> tcp(new (std::nothrow) Tcp(config, parts, Secrets(seed), now));
   if (tcp == nullptr || !tcp->reserve()) {
     return fail(ErrorCode::resource_exhausted, "no memory for TCP's connections",
                 "a smaller max_connections");
@@ -101,18 +97,21 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpConfig& config, const TcpParts
   return tcp;
 }
 
-Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant now) noexcept
+Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instant now) noexcept
     : config_(config),
       ip_(parts.ip),
       wheel_(parts.wheel),
       packets_(parts.packets),
-      random_(random),
+      arriving_(parts.arriving == nullptr ? parts.packets : *parts.arriving),
+      random_(secrets.next()),
       now_(now),
       time_(TcpTime::at(now)),
       time_after_(TcpTime::after(now)),
       retransmission_(retransmission_settings(config)),
       delayed_ack_ms_(to_tcp_milliseconds(config.delayed_ack)),
-      table_secret_(draw_key(random_)),
+      linger_ms_(to_tcp_milliseconds(config.linger)),
+      orphan_ms_(std::max(to_tcp_milliseconds(config.orphan_limit), linger_ms_)),
+      table_secret_(secrets.key()),
       connections_(config.max_connections),
       table_(config.max_connections),
       listeners_(config.max_listeners),
@@ -122,24 +121,24 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant 
       out_of_order_memory_({
           .connections = config.max_reordering,
           .blocks = config.max_reordering * kBlocksPerReordering,
-          .true_size = std::uint64_t{parts.packets.capacity()} * parts.packets.buffer_size() / 4,
+          .true_size = std::uint64_t{arriving_.capacity()} * arriving_.buffer_size() / 4,
       }),
       send_memory_{.packets = parts.packets,
                    .max_segments = parts.max_segments,
                    .records = Slab<SendRecord>(config.max_connections),
                    .nodes = Slab<SendNode>(parts.packets.capacity())},
-      initial_sequence_(draw_key(random_)),
+      initial_sequence_(secrets.key()),
       ports_({.first = config.first_ephemeral_port, .last = config.last_ephemeral_port},
-             draw_key(random_), random_),
-      cookies_(draw_key(random_)),
-      syn_cache_({.limit = config.max_half_open}, draw_key(random_)),
+             secrets.key(), random_),
+      cookies_(secrets.key()),
+      syn_cache_({.limit = config.max_half_open}, secrets.key()),
       time_waits_(
           {.limit = config.max_time_waits, .duration_ms = to_tcp_milliseconds(config.time_wait)},
-          draw_key(random_)) {}
+          secrets.key()) {}
 
 bool Tcp::reserve() noexcept {
   return connections_.limit() != 0 && receive_memory_.unread.reserve(config_.max_connections) &&
-         send_memory_.records.reserve(config_.max_connections) &&
+         out_of_order_memory_.reserve() && send_memory_.records.reserve(config_.max_connections) &&
          send_memory_.nodes.reserve(packets_.capacity());
 }
 

@@ -13,10 +13,12 @@ void Tcp::input(TcpConnection& c, TcpArrival& a) noexcept {
   touch(c);
   if (c.state == TcpState::syn_sent) return input_syn_sent(c, a);
   if (!is_expected(c, a) && !pass_checks(c, a)) return;
-  c.last_heard = time_after_;
-  c.keepalive_sent = 0;
+  // What is forged seldom has a right acknowledgment: it shall change nothing.
+  if (!check_ack(c, a)) return;
+  note_heard(c);
   note_timestamp(c, a);
-  if (!input_ack(c, a)) return;
+  input_ack(c, a);
+  if (c.over()) return;
   if (a.size != 0 || a.has(TcpFlag::fin)) input_text(c, a);
 }
 
@@ -44,6 +46,7 @@ bool Tcp::pass_checks(TcpConnection& c, TcpArrival& a) noexcept {
   }
   if (!is_acceptable(c.rcv_nxt(), c.receive.edge(), a)) {
     refuse(c, a, TcpDrop::out_of_window);
+    if (a.has(TcpFlag::ack)) input_ack_alone(c, a);
     return false;
   }
   if (a.has(TcpFlag::ack)) return true;
@@ -138,6 +141,12 @@ void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
   finish(c, c.state == TcpState::syn_received ? TcpEnd::refused : TcpEnd::reset);
 }
 
+/// The peer is there.
+void Tcp::note_heard(TcpConnection& c) noexcept {
+  c.last_heard = time_after_;
+  c.keepalive_sent = 0;
+}
+
 /// RFC 7323, 4.3: the echo is of the segment that the next acknowledgment is for, or of an older
 /// one.
 void Tcp::note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept {
@@ -159,6 +168,11 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   if (c.discarding && a.size != 0 && has_passed(c.read_at)) {
     drop(TcpDrop::data_after_close);
     return reset(c, TcpEnd::data_after_close);
+  }
+  if (a.size != 0 && !may_hold_more(c)) {
+    drop(TcpDrop::no_room);
+    c.ack_now = true;
+    return;
   }
   const TextOutcome outcome =
       receive_text({.begin = a.text_begin(),

@@ -23,10 +23,16 @@ AckSigns signs_of(const TcpConnection& c, const TcpArrival& a) noexcept {
 
 }  // namespace
 
-/// False when the segment goes no further.
-bool Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
-  if (c.state == TcpState::syn_received && !input_handshake_ack(c, a)) return false;
+/// Whether the acknowledgment can be the peer's (RFC 5961, 5): in SYN-RECEIVED it is that of our SYN,
+/// or answered by a reset. False when the segment goes no further.
+bool Tcp::check_ack(TcpConnection& c, const TcpArrival& a) noexcept {
   const wire::SequenceNumber ack = a.acknowledgment();
+  if (c.state == TcpState::syn_received) {
+    if (ack == c.snd_max) return true;
+    drop(TcpDrop::handshake_ack);
+    answer_by_reset(a);
+    return false;
+  }
   if (after(ack, c.snd_max)) {
     refuse(c, a, TcpDrop::ack_too_new);
     return false;
@@ -35,6 +41,12 @@ bool Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
     refuse(c, a, TcpDrop::ack_too_old);
     return false;
   }
+  return true;
+}
+
+void Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
+  if (c.state == TcpState::syn_received) establish(c, a);
+  const wire::SequenceNumber ack = a.acknowledgment();
   if (after(ack, c.snd_una)) {
     acknowledge(c, a);
   } else if (is_duplicate(signs_of(c, a))) {
@@ -45,18 +57,22 @@ bool Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
     }
   }
   update_window(c, a);
-  return !c.over();
 }
 
-/// In SYN-RECEIVED: the ACK of our SYN, or a reset (3.10.7.4, fifth).
-bool Tcp::input_handshake_ack(TcpConnection& c, const TcpArrival& a) noexcept {
-  if (a.acknowledgment() != c.snd_max) {
-    drop(TcpDrop::handshake_ack);
-    answer_by_reset(a);
-    return false;
-  }
-  establish(c, a);
-  return true;
+/// Of a segment whose text isn't taken, because it came before or finds the window shut: what it
+/// acknowledges and offers may be new all the same. Otherwise two ends whose windows open while their
+/// probes cross would answer each other for ever.
+void Tcp::input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept {
+  const wire::SequenceNumber ack = a.acknowledgment();
+  const bool numbers_fit = between(c.rcv_nxt() - c.receive.limit(), a.sequence(), c.rcv_nxt()) ||
+                           a.sequence() == c.rcv_nxt();
+  if (!c.synchronized() || !numbers_fit) return;
+  if (before(ack, c.snd_una) || after(ack, c.snd_max)) return;
+  // Without anything new it may be an old one.
+  if (a.sequence() != c.rcv_nxt() && ack == c.snd_una) return;
+  note_heard(c);
+  if (after(ack, c.snd_una)) acknowledge(c, a);
+  update_window(c, a);
 }
 
 /// Something new is acknowledged.
@@ -129,10 +145,18 @@ void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
   const std::uint16_t field = a.segment.header.window;
   // In a SYN it isn't scaled (RFC 7323, 2.2).
   const std::uint32_t window = std::uint32_t{field} << (a.has(TcpFlag::syn) ? 0 : c.snd_scale);
-  if (c.snd_wnd == 0 && window != 0) c.retransmissions = 0;  // The probes' backoff is over.
+  if (c.snd_wnd == 0 && window != 0) {
+    // The probes' backoff is over, and what they had in flight only now begins to wait for an
+    // acknowledgement.
+    c.retransmissions = 0;
+    if (c.in_flight()) c.unacked_since = time_;
+  }
   c.snd_wnd = window;
   c.snd_wl1 = a.sequence();
-  c.max_window = std::max(c.max_window, field);
+  // MAX.SND.WND is kept as if it had been scaled.
+  const std::uint32_t unit = std::uint32_t{1} << c.snd_scale;
+  const std::uint32_t units = (window + unit - 1) >> c.snd_scale;
+  c.max_window = static_cast<std::uint16_t>(std::max<std::uint32_t>(c.max_window, units));
 }
 
 }  // namespace pinion

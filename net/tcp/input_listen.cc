@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::seconds kCookieLife{128};
 
-TimeWaitSegment to_time_wait_segment(const TcpArrival& a) noexcept {
+TimeWaitSegment to_time_wait_segment(const TcpArrival& a, bool timestamps) noexcept {
   TimeWaitSegment segment{.sequence = a.sequence(),
                           .acknowledgement = a.acknowledgment(),
                           .length = a.length(),
@@ -24,8 +24,20 @@ TimeWaitSegment to_time_wait_segment(const TcpArrival& a) noexcept {
                           .fin = a.has(TcpFlag::fin),
                           .rst = a.has(TcpFlag::rst),
                           .timestamp = {}};
-  if (a.segment.options.timestamps) segment.timestamp = a.segment.options.timestamps->value;
+  if (timestamps && a.segment.options.timestamps) {
+    segment.timestamp = a.segment.options.timestamps->value;
+  }
   return segment;
+}
+
+std::uint32_t bounded_buffer(std::uint32_t size) noexcept {
+  return std::clamp(size, kLeastBuffer, kLargestBuffer);
+}
+
+/// The window in a SYN-ACK, which isn't scaled.
+std::uint16_t offered_in_syn(const TcpListenOptions& options) noexcept {
+  return static_cast<std::uint16_t>(
+      std::min(bounded_buffer(options.socket.receive_buffer), 65'535U));
 }
 
 }  // namespace
@@ -39,14 +51,16 @@ void Tcp::input_unknown(TcpArrival& a) noexcept {
   }
   if (a.has(TcpFlag::rst)) return drop(TcpDrop::no_such_connection);
   TcpListener* const listener = listener_for(a.tuple);
-  if (listener != nullptr) return input_listen(*listener, a, std::nullopt);
+  if (listener != nullptr) {
+    static_cast<void>(input_listen(*listener, a, std::nullopt));
+    return;
+  }
   drop(TcpDrop::no_listener);
   answer_by_reset(a);
 }
 
 void Tcp::input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept {
-  TcpListener* const listener = listener_for(a.tuple);
-  switch (time_waits_.answer(record, to_time_wait_segment(a), now_)) {
+  switch (time_waits_.answer(record, to_time_wait_segment(a, config_.timestamps), now_)) {
     case TimeWaitVerdict::drop:
       return drop(TcpDrop::time_wait);
     case TimeWaitVerdict::challenge:
@@ -59,10 +73,11 @@ void Tcp::input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept 
     case TimeWaitVerdict::acknowledge:
       break;
     case TimeWaitVerdict::reopen:
+      TcpListener* const listener = listener_for(a.tuple);
       if (listener == nullptr) break;
-      const wire::SequenceNumber behind = record.snd_nxt;
-      time_waits_.remove(record);
-      return input_listen(*listener, a, behind);
+      // A SYN that isn't answered comes again, and finds the record.
+      if (input_listen(*listener, a, record.snd_nxt)) time_waits_.remove(record);
+      return;
   }
   drop(TcpDrop::time_wait);
   acknowledge_for(a.tuple, record.snd_nxt, record.rcv_nxt,
@@ -96,12 +111,14 @@ void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
   }
   if (!fits_half_open(record, a)) return;
   if (!a.has(TcpFlag::ack)) return drop(TcpDrop::no_ack_flag);
-  TcpListener* const listener = listener_for(a.tuple);
-  if (a.acknowledgment() != record.sequence + 1 || listener == nullptr) {
+  TcpListener& listener = listeners_[record.listener];
+  if (a.acknowledgment() != record.sequence + 1) {
+    // The SYN may have been answered by a cookie, too, when there was no room for the record.
+    if (a.sequence() == record.peer + 1 && accept_cookie(listener, a)) return;
     drop(TcpDrop::handshake_ack);
     return answer_by_reset(a);
   }
-  if (listener->is_full()) return drop(TcpDrop::backlog_full);
+  if (listener.is_full()) return drop(TcpDrop::backlog_full);
   Agreement agreement{.peer_mss = record.mss,
                       .timestamps = record.timestamps,
                       .sack = record.sack,
@@ -109,7 +126,7 @@ void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
                       .ts_offset = initial_sequence_.timestamp_offset(a.tuple)};
   if (record.scales) agreement.peer_scale = static_cast<std::uint8_t>(record.window_scale);
   static_cast<void>(
-      complete_passive_open(*listener, a, record.peer, agreement, record.retransmissions != 0));
+      complete_passive_open(listener, a, record.peer, agreement, record.retransmissions != 0));
 }
 
 /// RFC 5961, 3.2. Nobody is told of a passive open that the peer ends.
@@ -120,7 +137,8 @@ void Tcp::input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept
     return syn_cache_.remove(record);
   }
   const bool in_window =
-      after(a.sequence(), next) && before(a.sequence(), next + syn_window(a.tuple));
+      after(a.sequence(), next) &&
+      before(a.sequence(), next + offered_in_syn(listeners_[record.listener].options));
   if (!in_window) return drop(TcpDrop::reset_out_of_window);
   drop(TcpDrop::reset_challenged);
   challenge(record, a.tuple);
@@ -130,7 +148,7 @@ void Tcp::input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept
 bool Tcp::fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept {
   const wire::SequenceNumber next = record.peer + 1;
   TcpDrop why = TcpDrop::out_of_window;
-  bool fits = is_acceptable(next, next + syn_window(a.tuple), a);
+  bool fits = is_acceptable(next, next + offered_in_syn(listeners_[record.listener].options), a);
   if (record.timestamps) {
     if (!a.segment.options.timestamps) {
       drop(TcpDrop::no_timestamp);
@@ -167,33 +185,26 @@ void Tcp::acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept 
                   record.timestamps ? std::optional(record.ts_recent) : std::nullopt);
 }
 
-/// What our SYN-ACK offers. Without a listener no segment comes to anything.
-std::uint16_t Tcp::syn_window(const FourTuple& tuple) noexcept {
-  const TcpListener* const listener = listener_for(tuple);
-  return listener == nullptr ? std::uint16_t{65'535} : syn_window(listener->options);
-}
-
-std::uint16_t Tcp::syn_window(const TcpListenOptions& options) noexcept {
-  const std::uint32_t buffer =
-      std::clamp(options.socket.receive_buffer, kLeastBuffer, kLargestBuffer);
-  return static_cast<std::uint16_t>(std::min(buffer, 65'535U));
-}
-
 /// `behind` is where our numbers must begin at least: those of the connection before are not over.
-void Tcp::input_listen(TcpListener& listener, TcpArrival& a,
+/// Whether a SYN was answered.
+bool Tcp::input_listen(TcpListener& listener, TcpArrival& a,
                        std::optional<wire::SequenceNumber> behind) noexcept {
+  const auto refuse_for = [this](TcpDrop why) {
+    drop(why);
+    return false;
+  };
   if (a.has(TcpFlag::ack)) {
-    if (!a.has(TcpFlag::syn) && accept_cookie(listener, a)) return;
-    drop(TcpDrop::listen_flags);
-    return answer_by_reset(a);
+    if (!a.has(TcpFlag::syn) && accept_cookie(listener, a)) return false;
+    answer_by_reset(a);
+    return refuse_for(TcpDrop::listen_flags);
   }
-  if (!a.has(TcpFlag::syn)) return drop(TcpDrop::listen_flags);
-  if (listener.is_full()) return drop(TcpDrop::backlog_full);
-  if (packets_scarce(kSynReserve)) return drop(TcpDrop::packets_scarce);
-  answer_syn(listener, a, behind);
+  if (!a.has(TcpFlag::syn)) return refuse_for(TcpDrop::listen_flags);
+  if (listener.is_full()) return refuse_for(TcpDrop::backlog_full);
+  if (scarce(packets_, kSynReserve)) return refuse_for(TcpDrop::packets_scarce);
+  return answer_syn(listener, a, behind);
 }
 
-void Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
+bool Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
                      std::optional<wire::SequenceNumber> behind) noexcept {
   const wire::TcpOptions& options = a.segment.options;
   InitialSequence::Numbers numbers = initial_sequence_.of(a.tuple, now_);
@@ -208,12 +219,18 @@ void Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
   record.timestamps = config_.timestamps && options.timestamps.has_value();
   record.ts_recent = options.timestamps ? options.timestamps->value : 0;
   record.sack = config_.sack && options.sack_permitted;
+  record.listener = index_of(listener);
   std::uint32_t timestamp = time_.value() + numbers.timestamp_offset;
   if (syn_cache_.insert(a.tuple, record, now_) != nullptr) {
     set_table_timers();
-    return send_syn_ack(record, a.tuple, timestamp, listener.options);
+    send_syn_ack(record, a.tuple, timestamp, listener.options);
+    return true;
   }
   record.sequence = cookies_.make(a.tuple, record.peer, record.mss, now_);
+  if (behind && !after(record.sequence, *behind)) {
+    drop(TcpDrop::time_wait);
+    return false;
+  }
   cookies_until_ = now_ + Delay(kCookieLife);
   if (record.timestamps) {
     CookieOptions carried;
@@ -225,6 +242,7 @@ void Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
     record.sack = false;
   }
   send_syn_ack(record, a.tuple, timestamp, listener.options);
+  return true;
 }
 
 /// An ACK at a listener may be the last of a handshake that only a cookie remembers. Asked only
@@ -253,8 +271,7 @@ bool Tcp::accept_cookie(TcpListener& listener, TcpArrival& a) noexcept {
 
 void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
                        const TcpListenOptions& listen_options) noexcept {
-  const std::uint32_t buffer =
-      std::clamp(listen_options.socket.receive_buffer, kLeastBuffer, kLargestBuffer);
+  const std::uint32_t buffer = bounded_buffer(listen_options.socket.receive_buffer);
   wire::TcpOptions options;
   options.mss = announced_mss(tuple, listen_options.socket.max_segment);
   if (record.scales) options.window_scale = scale_for(buffer);
@@ -264,17 +281,15 @@ void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uin
                           .sequence = record.sequence,
                           .acknowledgment = record.peer + 1,
                           .flags = TcpFlag::syn | TcpFlag::ack,
-                          .window = syn_window(listen_options)},
+                          .window = offered_in_syn(listen_options)},
                          options, {}));
 }
 
 void Tcp::resend_syn_ack(const SynRecord& record) noexcept {
   const FourTuple tuple = syn_cache_.tuple_of(record);
-  const TcpListener* const listener = listener_for(tuple);
-  if (listener == nullptr) return;
   ++stats_.retransmitted_segments;
   send_syn_ack(record, tuple, time_.value() + initial_sequence_.timestamp_offset(tuple),
-               listener->options);
+               listeners_[record.listener].options);
 }
 
 /// `a` acknowledges our SYN-ACK, and may have data. False when there is no place for a connection.

@@ -36,7 +36,7 @@ void Tcp::set_application_timer(TcpConnection& c) noexcept {
   };
   add(c.read_timed, c.read_at);
   add(c.write_timed, c.write_at);
-  if (c.synchronized()) add(c.keepalive_idle_ms != 0, keepalive_due(c));
+  if (c.synchronized() && c.has_keepalive()) add(true, keepalive_due(c));
   if (any) wheel_.extend(c.application_timer(), earliest.instant(now_));
 }
 
@@ -58,24 +58,30 @@ void Tcp::on_application_timer(TcpConnection& c) noexcept {
     c.add(TcpNews::write_deadline);
     touch(c);
   }
-  if (c.synchronized() && c.keepalive_idle_ms != 0 && has_passed(keepalive_due(c))) on_keepalive(c);
+  if (c.synchronized() && c.has_keepalive() && has_passed(keepalive_due(c))) on_keepalive(c);
   set_application_timer(c);
   settle_all();
 }
 
-/// A probe is an acknowledgement with the number before SND.NXT, which the peer has (MUST-25 to
+/// A probe is an acknowledgement with the number before SND.UNA, which the peer has (MUST-25 to
 /// MUST-29). While something is in flight its retransmissions are the probes, and no other goes
-/// out; they count all the same.
+/// out; they count all the same. Not those of a shut window, which come ever less often though each
+/// is answered.
 void Tcp::on_keepalive(TcpConnection& c) noexcept {
   if (c.keepalive_sent >= c.keepalive_limit) {
     ++stats_.keepalive_timeouts;
     return reset(c, TcpEnd::keepalive_timeout);
   }
+  if (!c.in_flight() || c.timer == TcpTimer::persist) {
+    if (!emit(c, c.snd_una - 1, {}, {}, 0)) {
+      // Nobody was asked: the same time must pass once more.
+      c.last_heard = c.last_heard + c.keepalive_interval_ds * 100U;
+      return;
+    }
+    ++stats_.keepalive_probes;
+    set_protocol_timer(c);
+  }
   ++c.keepalive_sent;
-  if (c.in_flight()) return;
-  ++stats_.keepalive_probes;
-  static_cast<void>(emit(c, c.snd_max - 1, {}, {}, 0));
-  set_protocol_timer(c);
 }
 
 }  // namespace pinion

@@ -43,6 +43,8 @@ void Tcp::close(TcpListenerHandle handle, Instant now) noexcept {
   while (listener->first != TcpListener::kNone) {
     reset(connections_.at(listener->first), TcpEnd::aborted);
   }
+  // Whoever listens there next has other options, and may be somebody else.
+  syn_cache_.remove_all_for(index_of(*listener));
   ++listener->generation;
   listener->acceptor = nullptr;
 }
@@ -79,7 +81,7 @@ TcpListener* Tcp::listener_for(const FourTuple& tuple) noexcept {
 void Tcp::wait_for_accept(TcpListener& listener, TcpConnection& c) noexcept {
   const std::uint32_t index = connections_.index_of(c);
   c.waits_for_accept = true;
-  c.listener = static_cast<std::uint16_t>(&listener - listeners_.data());
+  c.listener = index_of(listener);
   c.accept_links = {.next = TcpListener::kNone, .previous = listener.last};
   (listener.last == TcpListener::kNone ? listener.first
                                        : connections_.at(listener.last).accept_links.next) = index;

@@ -73,7 +73,10 @@ TcpConnection* Tcp::make_connection(const FourTuple& tuple, wire::SequenceNumber
   bounded.send_buffer = std::clamp(options.send_buffer, kLeastBuffer, kLargestBuffer);
   bounded.receive_buffer = std::clamp(options.receive_buffer, kLeastBuffer, kLargestBuffer);
   TcpConnection* const c = connections_.allocate(*this, tuple, iss, rcv_nxt, bounded);
-  if (c == nullptr) return nullptr;
+  if (c == nullptr) {
+    displace_orphan();  // Its place is free when its end was told: whoever asks again gets it.
+    return nullptr;
+  }
   const bool added = table_.insert(table_hash(table_secret_, tuple), connections_.index_of(*c));
   PINION_ASSERT(added);  // It has as much room as the pool.
   c->last_heard = time_after_;
@@ -146,10 +149,12 @@ void Tcp::agree(TcpConnection& c, const Agreement& agreement) noexcept {
 
 /// Our SYN is acknowledged, and we have the peer's.
 void Tcp::establish(TcpConnection& c, const TcpArrival& a) noexcept {
+  // After a simultaneous open it has gone out twice.
+  const bool sent_once = c.state == TcpState::syn_sent && !c.syn_resent;
   c.state = c.fin_queued ? TcpState::fin_wait_1 : TcpState::established;
   if (c.with_timestamps) {
     take_sample(c, a);
-  } else if (!c.syn_resent && !c.waits_for_accept) {
+  } else if (sent_once) {
     c.round_trip.add_sample(ms_since(c.unacked_since) * 1'000U, wrapping_us(now_), retransmission_);
   }
   c.round_trip.handshake_done(c.syn_resent);

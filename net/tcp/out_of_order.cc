@@ -28,17 +28,34 @@ OutOfOrderMemory::OutOfOrderMemory(const OutOfOrderLimits& limits) noexcept
 
 std::uint64_t OutOfOrderMemory::shed(std::uint64_t true_size) noexcept {
   const std::uint64_t before = true_size_;
-  for (auto at = oldest_first_.begin(); at != oldest_first_.end(); ++at) {
+  for (auto at = oldest_first_.begin(); at != oldest_first_.end();) {
     if (before - true_size_ >= true_size) break;
-    drop_blocks(*at);
+    OutOfOrderRecord& record = *at;
+    ++at;
+    drop_blocks(record);
+    record.owner->release_record_if_idle(*this);
   }
   return before - true_size_;
 }
 
-OutOfOrderRecord* OutOfOrderMemory::add_record() noexcept {
-  OutOfOrderRecord* const record = records_.allocate();
-  if (record != nullptr) oldest_first_.push_back(*record);
+/// A record for `owner`, for which the oldest gives way if need be.
+OutOfOrderRecord* OutOfOrderMemory::add_record(OutOfOrder& owner) noexcept {
+  OutOfOrderRecord* record = records_.allocate();
+  if (record == nullptr && evict_oldest(nullptr)) record = records_.allocate();
+  if (record == nullptr) return nullptr;
+  record->owner = &owner;
+  oldest_first_.push_back(*record);
   return record;
+}
+
+/// Takes everything from the connection that has held something for the longest time; false without
+/// one but `but`.
+bool OutOfOrderMemory::evict_oldest(const OutOfOrder* but) noexcept {
+  auto at = oldest_first_.begin();
+  if (at != oldest_first_.end() && (*at).owner == but) ++at;
+  if (at == oldest_first_.end()) return false;
+  (*at).owner->clear(*this);
+  return true;
 }
 
 void OutOfOrderMemory::release_record(OutOfOrderRecord& record) noexcept {
@@ -72,18 +89,12 @@ void OutOfOrderMemory::charge(OutOfOrderRecord& record, std::uint32_t before,
   true_size_ -= before;
 }
 
-bool OutOfOrderMemory::fits(const OutOfOrderRecord& record,
-                            std::uint32_t true_size) const noexcept {
-  return std::uint64_t{record.true_size} + true_size <= limits_.connection_true_size &&
-         true_size_ + true_size <= limits_.true_size;
-}
-
 void OutOfOrderMemory::drop_blocks(OutOfOrderRecord& record) noexcept {
   while (record.first != nullptr) release_block(record, record.first);
 }
 
 bool OutOfOrder::ensure_record(OutOfOrderMemory& memory) noexcept {
-  if (record_ == nullptr) record_ = memory.add_record();
+  if (record_ == nullptr) record_ = memory.add_record(*this);
   return record_ != nullptr;
 }
 
@@ -97,19 +108,31 @@ void OutOfOrder::clear(OutOfOrderMemory& memory) noexcept {
 }
 
 OutOfOrderOutcome OutOfOrder::insert(wire::SequenceNumber begin, PacketChain bytes, bool report,
-                                     OutOfOrderMemory& memory) noexcept {
+                                     OutOfOrderMemory& memory, std::uint32_t buffer) noexcept {
   PINION_ASSERT(!bytes.empty());
   if (!ensure_record(memory)) return OutOfOrderOutcome::no_room;
   const wire::SequenceNumber end = begin + bytes.size();
-  while (!memory.fits(*record_, bytes.true_size())) {
-    if (!drop_highest(end, memory)) {
-      release_record_if_idle(memory);
-      return OutOfOrderOutcome::no_room;
-    }
+  const std::uint32_t limit = std::max(memory.limits_.connection_true_size, buffer);
+  if (!make_room(bytes.true_size(), end, limit, memory)) {
+    release_record_if_idle(memory);
+    return OutOfOrderOutcome::no_room;
   }
   const OutOfOrderOutcome outcome = insert_pieces(begin, std::move(bytes), report, memory);
   release_record_if_idle(memory);
   return outcome;
+}
+
+/// For bytes that end at `end`: of the connection what lies behind them, of the lcore what others
+/// have.
+bool OutOfOrder::make_room(std::uint32_t true_size, wire::SequenceNumber end, std::uint32_t limit,
+                           OutOfOrderMemory& memory) noexcept {
+  while (std::uint64_t{record_->true_size} + true_size > limit) {
+    if (!drop_highest(end, memory)) return false;
+  }
+  while (!memory.fits(true_size)) {
+    if (!memory.evict_oldest(this) && !drop_highest(end, memory)) return false;
+  }
+  return true;
 }
 
 PacketChain OutOfOrder::join(wire::SequenceNumber next, PacketChain bytes, bool report,
@@ -182,8 +205,7 @@ bool OutOfOrder::store(OutOfOrderBlock* previous, wire::SequenceNumber begin, Pa
     block->bytes = std::move(bytes);
     block->begin = begin;
   } else {
-    block = memory.add_block(*record_);
-    if (block == nullptr && drop_highest(end, memory)) block = memory.add_block(*record_);
+    block = add_block(end, memory);
     if (block == nullptr) return false;
     memory.charge(*record_, 0, bytes.true_size());
     block->bytes = std::move(bytes);
@@ -196,6 +218,19 @@ bool OutOfOrder::store(OutOfOrderBlock* previous, wire::SequenceNumber begin, Pa
     memory.release_block(*record_, block->next);
   }
   return true;
+}
+
+/// A block for bytes that end at `end`, for which another may have to go.
+OutOfOrderBlock* OutOfOrder::add_block(wire::SequenceNumber end,
+                                       OutOfOrderMemory& memory) noexcept {
+  OutOfOrderBlock* block = memory.add_block(*record_);
+  while (block == nullptr) {
+    const bool own_limit = record_->blocks == kMaxBlocks;
+    const bool freed = !own_limit && memory.evict_oldest(this);
+    if (!freed && !drop_highest(end, memory)) return nullptr;
+    block = memory.add_block(*record_);
+  }
+  return block;
 }
 
 /// Drops the block with the highest numbers if it begins at `beyond` or behind it.

@@ -25,8 +25,10 @@
 ///             that lie beyond a block in its midst are copied; without a packet for that they are
 ///             lost, and come again.
 /// Full:       at a limit, blocks with higher numbers than the new segment's make room for it, the
-///             highest first; without such the segment is refused. OutOfOrderMemory::shed() takes
-///             back everything of some connections. What was reported may go (RFC 2018, 8).
+///             highest first; without such the segment is refused, if the limit is the
+///             connection's. At the lcore's, others lose everything, those first that began to hold
+///             some first: a hole that isn't filled holds up nobody. OutOfOrderMemory::shed() takes
+///             back likewise. What was reported may go (RFC 2018, 8).
 
 namespace pinion {
 
@@ -40,7 +42,10 @@ struct OutOfOrderBlock {
   [[nodiscard]] wire::SequenceNumber end() const noexcept { return begin + bytes.size(); }
 };
 
+class OutOfOrder;
+
 struct OutOfOrderRecord : ListNode {
+  OutOfOrder* owner = nullptr;
   OutOfOrderBlock* first = nullptr;  ///< By sequence number.
   std::uint32_t blocks = 0;
   std::uint32_t true_size = 0;
@@ -55,7 +60,7 @@ struct OutOfOrderLimits {
   std::size_t connections = 0;                  ///< That have something at once.
   std::size_t blocks = 0;                       ///< Of all connections.
   std::uint64_t true_size = 0;                  ///< Bytes, of all connections.
-  std::uint32_t connection_true_size = 524288;  ///< Of one.
+  std::uint32_t connection_true_size = 524288;  ///< Of one, or as much as its receive buffer.
 };
 
 /// What the out-of-order queues of one lcore share.
@@ -65,6 +70,11 @@ class OutOfOrderMemory {
   OutOfOrderMemory(const OutOfOrderMemory&) = delete;
   OutOfOrderMemory& operator=(const OutOfOrderMemory&) = delete;
   ~OutOfOrderMemory() = default;
+
+  /// Takes the memory for all of it at once; false if there is none.
+  [[nodiscard]] bool reserve() noexcept {
+    return records_.reserve(limits_.connections) && blocks_.reserve(limits_.blocks);
+  }
 
   [[nodiscard]] std::uint64_t true_size() const noexcept { return true_size_; }
   [[nodiscard]] std::size_t connections() const noexcept { return records_.live(); }
@@ -77,12 +87,15 @@ class OutOfOrderMemory {
  private:
   friend class OutOfOrder;
 
-  [[nodiscard]] OutOfOrderRecord* add_record() noexcept;
+  [[nodiscard]] OutOfOrderRecord* add_record(OutOfOrder& owner) noexcept;
+  bool evict_oldest(const OutOfOrder* but) noexcept;
   void release_record(OutOfOrderRecord& record) noexcept;
   [[nodiscard]] OutOfOrderBlock* add_block(OutOfOrderRecord& record) noexcept;
   void release_block(OutOfOrderRecord& record, OutOfOrderBlock*& link) noexcept;
   void charge(OutOfOrderRecord& record, std::uint32_t before, std::uint32_t after) noexcept;
-  [[nodiscard]] bool fits(const OutOfOrderRecord& record, std::uint32_t true_size) const noexcept;
+  [[nodiscard]] bool fits(std::uint32_t true_size) const noexcept {
+    return true_size_ + true_size <= limits_.true_size;
+  }
   void drop_blocks(OutOfOrderRecord& record) noexcept;
 
   const OutOfOrderLimits limits_;
@@ -117,11 +130,16 @@ class OutOfOrder {
   [[nodiscard]] std::uint32_t true_size() const noexcept {
     return record_ == nullptr ? 0 : record_->true_size;
   }
+  /// How many blocks take_report() has to tell of.
+  [[nodiscard]] std::uint32_t reports() const noexcept {
+    return record_ == nullptr ? 0 : record_->blocks + (record_->has_duplicate ? 1U : 0U);
+  }
 
   /// Takes the bytes from `begin` on, all of which lie beyond RCV.NXT. With `report`, what of them
-  /// had arrived before is for the next D-SACK.
+  /// had arrived before is for the next D-SACK. `buffer` is the connection's receive buffer.
   [[nodiscard]] OutOfOrderOutcome insert(wire::SequenceNumber begin, PacketChain bytes, bool report,
-                                         OutOfOrderMemory& memory) noexcept;
+                                         OutOfOrderMemory& memory,
+                                         std::uint32_t buffer = 0) noexcept;
 
   /// The bytes from RCV.NXT on have arrived: answers them with what follows them here. No limit
   /// applies, since all of them leave.
@@ -154,6 +172,12 @@ class OutOfOrder {
   void clear(OutOfOrderMemory& memory) noexcept;
 
  private:
+  friend class OutOfOrderMemory;
+
+  [[nodiscard]] bool make_room(std::uint32_t true_size, wire::SequenceNumber end,
+                               std::uint32_t limit, OutOfOrderMemory& memory) noexcept;
+  [[nodiscard]] OutOfOrderBlock* add_block(wire::SequenceNumber end,
+                                           OutOfOrderMemory& memory) noexcept;
   [[nodiscard]] bool ensure_record(OutOfOrderMemory& memory) noexcept;
   void release_record_if_idle(OutOfOrderMemory& memory) noexcept;
   bool drop_highest(wire::SequenceNumber beyond, OutOfOrderMemory& memory) noexcept;

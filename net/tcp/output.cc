@@ -14,10 +14,11 @@ using wire::TcpFlag;
 
 namespace {
 
-/// SACK blocks that segments with data have too while something lies beyond a hole.
+/// SACK blocks that segments with data have too while something lies beyond a hole, or has come
+/// twice.
 std::size_t blocks_beside_data(const TcpConnection& c) noexcept {
   if (!c.with_sack) return 0;
-  return std::min<std::size_t>(c.beyond.blocks(), most_sack_blocks(c.with_timestamps));
+  return std::min<std::size_t>(c.beyond.reports(), most_sack_blocks(c.with_timestamps));
 }
 
 }  // namespace
@@ -137,7 +138,7 @@ void Tcp::decide_ack(TcpConnection& c) noexcept {
   if (c.ack_now || c.unacked_segments >= 2) return send_ack(c);
   if (c.has_read) {
     c.has_read = false;
-    if (c.receives() && c.receive.update_due(c.mss, c.rcv_scale)) {
+    if (c.receives() && may_hold_more(c) && c.receive.update_due(c.mss, c.rcv_scale)) {
       ++stats_.window_updates;
       return send_ack(c);
     }

@@ -62,8 +62,8 @@ TextOutcome receive_text(SegmentText segment, ReceiveQueue& queue, OutOfOrder& b
     if (!outcome.no_room) outcome.delivered = count;
   } else if (!text.bytes.empty()) {
     outcome.out_of_order = true;
-    const OutOfOrderOutcome kept =
-        beyond.insert(text.begin, std::move(text.bytes), text.report, out_of_order_memory);
+    const OutOfOrderOutcome kept = beyond.insert(text.begin, std::move(text.bytes), text.report,
+                                                 out_of_order_memory, queue.limit());
     outcome.no_room = kept == OutOfOrderOutcome::no_room;
     outcome.duplicate = outcome.duplicate || kept == OutOfOrderOutcome::duplicate;
   }

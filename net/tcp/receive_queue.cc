@@ -78,8 +78,8 @@ std::uint32_t ReceiveQueue::room(unsigned scale) const noexcept {
   return std::min(limit_ - charge, kLargestField << scale);
 }
 
-std::uint16_t ReceiveQueue::offer(std::uint32_t mss, unsigned scale) noexcept {
-  const std::uint32_t possible = room(scale);
+std::uint16_t ReceiveQueue::offer(std::uint32_t mss, unsigned scale, bool may_grow) noexcept {
+  const std::uint32_t possible = may_grow ? room(scale) : 0;
   if (possible > window() && possible - window() >= std::min(limit_ / 2, mss)) {
     edge_ = next_ + possible;
   }

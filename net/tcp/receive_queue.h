@@ -67,6 +67,7 @@ class ReceiveQueue {
     return static_cast<std::uint32_t>(edge_ - next_);
   }
   [[nodiscard]] wire::SequenceNumber edge() const noexcept { return edge_; }
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
 
   [[nodiscard]] bool empty() const noexcept { return unread_ == nullptr; }
   [[nodiscard]] std::uint32_t size() const noexcept { return empty() ? 0 : unread_->size(); }
@@ -93,8 +94,10 @@ class ReceiveQueue {
   void clear(ReceiveMemory& memory) noexcept;
 
   /// What to write into the window field of a segment that goes out now; `scale` is 0 in one with
-  /// SYN (RFC 7323, 2.2). `mss` is what the peer sends at most.
-  [[nodiscard]] std::uint16_t offer(std::uint32_t mss, unsigned scale) noexcept;
+  /// SYN (RFC 7323, 2.2). `mss` is what the peer sends at most. If the window may not grow, it is
+  /// what was offered before, less what has come.
+  [[nodiscard]] std::uint16_t offer(std::uint32_t mss, unsigned scale,
+                                    bool may_grow = true) noexcept;
 
   /// Whether reading has made so much room that the peer should hear of it, by a segment of its own
   /// if need be: two segments or half the limit, one if the window is smaller than that.

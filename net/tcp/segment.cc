@@ -76,7 +76,7 @@ bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags f
     }
   }
   if (sack_blocks != 0) options.sack = c.beyond.take_report(sack_blocks, out_of_order_memory_);
-  const std::uint16_t window = c.receive.offer(c.mss, c.rcv_scale);
+  const std::uint16_t window = c.receive.offer(c.mss, c.rcv_scale, may_hold_more(c));
   c.last_ack_sent = c.rcv_nxt();
   c.ack_now = false;
   c.ack_later = false;

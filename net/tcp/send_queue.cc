@@ -153,11 +153,12 @@ SendSegment SendQueue::segment(wire::SequenceNumber from, std::uint32_t most,
 
 /// The node with the byte `number`, which is queued.
 SendNode& SendQueue::find(wire::SequenceNumber number) noexcept {
-  SendNode* const furthest = record_->furthest;
-  const bool is_far = furthest != nullptr && at_or_after(number, furthest->begin);
-  SendNode* node = is_far ? furthest : record_->first;
+  SendNode* const latest = record_->latest;
+  const bool is_ahead = latest != nullptr && at_or_after(number, latest->begin);
+  SendNode* node = is_ahead ? latest : record_->first;
   while (at_or_after(number, node->end())) node = node->next;
-  if (is_far || furthest == nullptr) record_->furthest = node;
+  // Not the first one: it is sent again alone, in the midst of what follows.
+  if (node != record_->first) record_->latest = node;
   return *node;
 }
 
@@ -175,7 +176,7 @@ void SendQueue::clear(SendMemory& memory) noexcept {
 void SendQueue::release_first(SendMemory& memory) noexcept {
   SendNode* const node = record_->first;
   record_->first = node->next;
-  if (record_->furthest == node) record_->furthest = nullptr;
+  if (record_->latest == node) record_->latest = nullptr;
   record_->true_size -= static_cast<std::uint32_t>(node->packet->true_size());
   node->packet->release();
   memory.nodes.release(*node);

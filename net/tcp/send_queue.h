@@ -18,8 +18,8 @@
 ///             queue holds none. A segment is the caller's; its views keep the bytes alive, also
 ///             after they were acknowledged.
 /// Threading:  one lcore.
-/// Cost:       write() O(bytes copied + segments); segment() O(1) where it goes on from the last
-///             new one, else a walk from the first node to its place; acknowledge() O(nodes
+/// Cost:       write() O(bytes copied + segments); segment() O(1) in the first node and where it goes
+///             on from the latest one, new or sent again, else a walk from the first node; acknowledge() O(nodes
 ///             released).
 /// Memory:     packets are charged by true size. Copied bytes, and the bytes of a small packet, go
 ///             behind the last ones while these have room and nobody else sees them, so that small
@@ -46,7 +46,7 @@ struct SendNode {
 struct SendRecord {
   SendNode* first = nullptr;
   SendNode* last = nullptr;
-  SendNode* furthest = nullptr;  ///< Where the latest segment began; nullptr: first.
+  SendNode* latest = nullptr;  ///< Where the latest segment behind the first node began.
   wire::SequenceNumber end;
   std::uint32_t true_size = 0;
 };

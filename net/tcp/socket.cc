@@ -12,7 +12,8 @@ TcpTransferred Tcp::write(TcpHandle handle, std::span<const std::byte> bytes,
   note(now);
   TcpConnection* const c = connections_.find(handle);
   if (const auto refusal = why_not_write(c)) return {.outcome = *refusal};
-  const std::size_t taken = packets_scarce(kWriteReserve) ? 0 : c->send.write(bytes, send_memory_);
+  const std::size_t most = std::min(bytes.size(), room_to_write(*c));
+  const std::size_t taken = c->send.write(bytes.first(most), send_memory_);
   return written(*c, taken, taken == bytes.size());
 }
 
@@ -20,8 +21,19 @@ TcpTransferred Tcp::write(TcpHandle handle, PacketPtr& packet, Instant now) noex
   note(now);
   TcpConnection* const c = connections_.find(handle);
   if (const auto refusal = why_not_write(c)) return {.outcome = *refusal};
-  const std::size_t taken = c->send.write(packet, send_memory_);
+  // What waits for nothing is taken though packets are scarce: only sending it gives its own back.
+  const bool takes = c->send.empty() || !scarce(packets_, kHoardReserve);
+  const std::size_t taken = takes ? c->send.write(packet, send_memory_) : 0;
   return written(*c, taken, !packet);
+}
+
+/// How many bytes may be copied into packets now: these shall not run out.
+std::size_t Tcp::room_to_write(const TcpConnection& c) const noexcept {
+  const std::size_t part = c.send.empty() ? kWriteReserve : kHoardReserve;
+  const std::size_t reserve = packets_.capacity() / part;
+  const std::size_t available = packets_.available();
+  const std::size_t each = packets_.buffer_size() - kPacketHeadroom;
+  return available > reserve ? (available - reserve) * each : 0;
 }
 
 TcpTransferred Tcp::written(TcpConnection& c, std::size_t taken, bool all) noexcept {
@@ -86,7 +98,7 @@ void Tcp::set_no_delay(TcpHandle handle, bool no_delay, Instant now) noexcept {
 void Tcp::set_keepalive(TcpHandle handle, const TcpKeepalive& keepalive, Instant now) noexcept {
   note(now);
   TcpConnection* const c = connections_.find(handle);
-  if (c == nullptr || c->over()) return;
+  if (c == nullptr || c->over() || c->released) return;
   apply_keepalive(*c, keepalive);
   c->last_heard = time_after_;
   set_application_timer(*c);
@@ -102,7 +114,8 @@ void Tcp::set_read_deadline(TcpHandle handle, Instant deadline, Instant now) noe
   TcpConnection* const c = connections_.find(handle);
   if (c == nullptr || c->over() || c->released) return;
   c->read_timed = deadline <= now_ + kLongestDeadline;
-  c->read_at = TcpTime::after(deadline);
+  // One long past would seem to lie ahead.
+  c->read_at = TcpTime::after(std::max(deadline, now_));
   set_application_timer(*c);
 }
 
@@ -111,7 +124,7 @@ void Tcp::set_write_deadline(TcpHandle handle, Instant deadline, Instant now) no
   TcpConnection* const c = connections_.find(handle);
   if (c == nullptr || c->over() || c->released) return;
   c->write_timed = deadline <= now_ + kLongestDeadline;
-  c->write_at = TcpTime::after(deadline);
+  c->write_at = TcpTime::after(std::max(deadline, now_));
   set_application_timer(*c);
 }
 

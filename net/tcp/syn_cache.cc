@@ -50,6 +50,17 @@ void SynCache::remove(const SynRecord& record) noexcept {
   pool_.release(index);
 }
 
+void SynCache::remove_all_for(std::uint16_t listener) noexcept {
+  for (const auto& queue : queues_) {
+    Index at = queue.front();
+    while (at != RecordPool<SynRecord>::kNone) {
+      const SynRecord& record = pool_[at];
+      at = record.next;
+      if (record.listener == listener) remove(record);
+    }
+  }
+}
+
 void SynCache::enqueue(Index index, Instant now) noexcept {
   constexpr std::uint32_t kLongest = 60'000;  // As for every timeout (RFC 6298, 2.5).
   SynRecord& record = pool_[index];

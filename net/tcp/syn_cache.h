@@ -51,7 +51,7 @@ struct SynRecord {
   std::uint16_t prev = 0;
   RecordTime due{};
   std::uint16_t next = 0;
-  std::uint16_t listener = 0;  ///< The caller's number for whom the SYN was for.
+  std::uint16_t listener = 0;  ///< The caller's number for whom the SYN was for, who completes it.
 };
 
 static_assert(sizeof(SynRecord) == 48);
@@ -77,6 +77,9 @@ class SynCache {
 
   /// The handshake is complete, or was reset.
   void remove(const SynRecord& record) noexcept;
+
+  /// Nobody is there any more to complete what is for `listener`. Cost: O(records).
+  void remove_all_for(std::uint16_t listener) noexcept;
 
   /// Goes over at most `budget` records that are due. Calls `resend(record)` for those whose
   /// SYN-ACK goes out again, and `drop(record)` before one is removed. Neither may call the cache,

@@ -69,18 +69,19 @@ void Tcp::touch(TcpConnection& c) noexcept {
 void Tcp::end_of_burst(Instant now) noexcept {
   note(now);
   settle_all();
-  if (packets_scarce(kReorderingReserve)) shed_reordering();
+  if (scarce(arriving_, kReorderingReserve)) shed_reordering();
 }
 
-/// Whether less than this part of the pool is left.
-bool Tcp::packets_scarce(std::size_t part) const noexcept {
-  return packets_.available() < packets_.capacity() / part;
+/// Whether what comes may be kept for the reader: always if nothing waits for it, so that everybody
+/// gets on though others don't read.
+bool Tcp::may_hold_more(const TcpConnection& c) const noexcept {
+  return c.receive.empty() || c.discarding || !scarce(arriving_, kHoardReserve);
 }
 
 /// What waits for a hole to be filled gives way first: the peer keeps it (RFC 2018, 8).
 void Tcp::shed_reordering() noexcept {
   if (out_of_order_memory_.true_size() == 0) return;
-  const std::uint64_t wanted = packets_.capacity() / kReorderingReserve * packets_.buffer_size();
+  const std::uint64_t wanted = arriving_.capacity() / kReorderingReserve * arriving_.buffer_size();
   stats_.shed_bytes += out_of_order_memory_.shed(wanted);
 }
 

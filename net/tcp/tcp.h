@@ -22,6 +22,7 @@
 #include "initial_sequence.h"
 #include "listener.h"
 #include "reassembly.h"
+#include "secrets.h"
 #include "syn_cache.h"
 #include "syn_cookies.h"
 #include "tcp_events.h"
@@ -55,9 +56,10 @@ namespace pinion {
 struct TcpParts {
   IpLayer& ip;
   TimingWheel& wheel;
-  PacketPool& packets;           ///< For what is sent.
-  PacketPool& small_packets;     ///< For small payloads that wait long; may be the same one.
-  std::size_t max_segments = 1;  ///< The longest chain that the device sends.
+  PacketPool& packets;             ///< For what is sent.
+  PacketPool& small_packets;       ///< For small payloads that wait long; may be the same one.
+  std::size_t max_segments = 1;    ///< The longest chain that the device sends.
+  PacketPool* arriving = nullptr;  ///< What comes is in packets of it; nullptr: of `packets`.
 };
 
 struct TcpConnectRequest {
@@ -159,8 +161,11 @@ class Tcp final : public IpTransport {
   friend struct TcpProtocolTimer;
   friend struct TcpApplicationTimer;
 
-  /// The parts of the packet pool below which no SYN is answered, nothing is kept behind holes, and
-  /// nothing is copied for sending: the rest is for acknowledgements and for what is under way.
+  /// The parts of a packet pool below which nobody gets more who has something lying there: a reader
+  /// who is behind, a peer who hasn't acknowledged. Then those below which no SYN is answered,
+  /// nothing is kept behind holes, and nothing is copied for sending: the rest is for
+  /// acknowledgements and for what is under way.
+  static constexpr std::size_t kHoardReserve = 5;
   static constexpr std::size_t kSynReserve = 10;
   static constexpr std::size_t kReorderingReserve = 20;
   static constexpr std::size_t kWriteReserve = 20;
@@ -202,7 +207,7 @@ class Tcp final : public IpTransport {
     std::uint32_t ts_offset = 0;
   };
 
-  Tcp(const TcpConfig& config, const TcpParts& parts, Random random, Instant now) noexcept;
+  Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instant now) noexcept;
   [[nodiscard]] bool reserve() noexcept;
 
   // tcp.cc: finding the connection; the end of a burst.
@@ -212,7 +217,11 @@ class Tcp final : public IpTransport {
                                                        const IpArrival& arrival) noexcept;
   [[nodiscard]] TcpConnection* find(const FourTuple& tuple) noexcept;
   void remove_from_table(const TcpConnection& c) noexcept;
-  [[nodiscard]] bool packets_scarce(std::size_t part) const noexcept;
+  /// Whether less than this part of the pool is left.
+  [[nodiscard]] static bool scarce(const PacketPool& pool, std::size_t part) noexcept {
+    return pool.available() < pool.capacity() / part;
+  }
+  [[nodiscard]] bool may_hold_more(const TcpConnection& c) const noexcept;
   void shed_reordering() noexcept;
   void touch(TcpConnection& c) noexcept;
   void settle_all() noexcept;
@@ -234,13 +243,15 @@ class Tcp final : public IpTransport {
   void refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept;
   void challenge(TcpConnection& c) noexcept;
   void input_reset(TcpConnection& c, const TcpArrival& a) noexcept;
+  void note_heard(TcpConnection& c) noexcept;
   void note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept;
   void input_text(TcpConnection& c, TcpArrival& a) noexcept;
   void pass_fin(TcpConnection& c) noexcept;
 
   // input_ack.cc: what they acknowledge.
-  [[nodiscard]] bool input_ack(TcpConnection& c, const TcpArrival& a) noexcept;
-  [[nodiscard]] bool input_handshake_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  [[nodiscard]] bool check_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  void input_ack(TcpConnection& c, const TcpArrival& a) noexcept;
+  void input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept;
   void acknowledge(TcpConnection& c, const TcpArrival& a) noexcept;
   void take_sample(TcpConnection& c, const TcpArrival& a) noexcept;
   void fin_acknowledged(TcpConnection& c) noexcept;
@@ -259,6 +270,9 @@ class Tcp final : public IpTransport {
   [[nodiscard]] Agreement agreement_of(const TcpConnection& c, const TcpArrival& a) const noexcept;
   void establish(TcpConnection& c, const TcpArrival& a) noexcept;
   [[nodiscard]] TcpListener* listener_for(const FourTuple& tuple) noexcept;
+  [[nodiscard]] std::uint16_t index_of(const TcpListener& listener) const noexcept {
+    return static_cast<std::uint16_t>(&listener - listeners_.data());
+  }
   void input_unknown(TcpArrival& a) noexcept;
   void input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept;
   void acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
@@ -269,12 +283,10 @@ class Tcp final : public IpTransport {
   [[nodiscard]] bool fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept;
   void challenge(const SynRecord& record, const FourTuple& tuple) noexcept;
   void acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept;
-  [[nodiscard]] std::uint16_t syn_window(const FourTuple& tuple) noexcept;
-  [[nodiscard]] static std::uint16_t syn_window(const TcpListenOptions& options) noexcept;
-  void input_listen(TcpListener& listener, TcpArrival& a,
+  bool input_listen(TcpListener& listener, TcpArrival& a,
                     std::optional<wire::SequenceNumber> behind) noexcept;
-  void answer_syn(TcpListener& listener, const TcpArrival& a,
-                  std::optional<wire::SequenceNumber> behind) noexcept;
+  [[nodiscard]] bool answer_syn(TcpListener& listener, const TcpArrival& a,
+                                std::optional<wire::SequenceNumber> behind) noexcept;
   [[nodiscard]] bool accept_cookie(TcpListener& listener, TcpArrival& a) noexcept;
   void send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
                     const TcpListenOptions& options) noexcept;
@@ -338,7 +350,9 @@ class Tcp final : public IpTransport {
   void on_retransmission_timeout(TcpConnection& c) noexcept;
   void give_up(TcpConnection& c) noexcept;
   [[nodiscard]] Delay patience(const TcpConnection& c) const noexcept;
+  [[nodiscard]] std::uint32_t patience_left_ms(const TcpConnection& c) const noexcept;
   void on_persist_timeout(TcpConnection& c) noexcept;
+  [[nodiscard]] bool probes_unanswered(const TcpConnection& c) const noexcept;
   void send_window_probe(TcpConnection& c) noexcept;
   [[nodiscard]] std::uint32_t persist_delay(const TcpConnection& c) const noexcept;
   [[nodiscard]] TcpTime keepalive_due(const TcpConnection& c) const noexcept;
@@ -351,6 +365,10 @@ class Tcp final : public IpTransport {
 
   // close.cc: connections end.
   void queue_fin(TcpConnection& c) noexcept;
+  void become_orphan(TcpConnection& c) noexcept;
+  void leave_orphans(const TcpConnection& c) noexcept;
+  [[nodiscard]] bool is_overdue(const TcpConnection& c) const noexcept;
+  void displace_orphan() noexcept;
   void finish(TcpConnection& c, TcpEnd why) noexcept;
   void reset(TcpConnection& c, TcpEnd why) noexcept;
   void enter_time_wait(TcpConnection& c) noexcept;
@@ -358,6 +376,7 @@ class Tcp final : public IpTransport {
   void release_if_done(TcpConnection& c) noexcept;
 
   // socket.cc.
+  [[nodiscard]] std::size_t room_to_write(const TcpConnection& c) const noexcept;
   [[nodiscard]] bool has_write_room(const TcpConnection& c) const noexcept;
   [[nodiscard]] std::optional<TcpOutcome> why_not_write(const TcpConnection* c) const noexcept;
   [[nodiscard]] TcpTransferred written(TcpConnection& c, std::size_t taken, bool all) noexcept;
@@ -367,12 +386,15 @@ class Tcp final : public IpTransport {
   IpLayer& ip_;
   TimingWheel& wheel_;
   PacketPool& packets_;
+  PacketPool& arriving_;
   Random random_;
   Instant now_;
   TcpTime time_;        ///< `now_`, rounded down: what has passed,
   TcpTime time_after_;  ///< and up: what delays are counted from.
   RetransmissionSettings retransmission_;
   std::uint32_t delayed_ack_ms_;
+  std::uint32_t linger_ms_;
+  std::uint32_t orphan_ms_;  ///< Not less than `linger_ms_`.
   TcpStats stats_;
 
   SipKey table_secret_;
@@ -382,6 +404,8 @@ class Tcp final : public IpTransport {
   TouchedList touched_;
   TcpConnection* settling_ = nullptr;
   bool acceptors_wait_ = false;
+  std::uint32_t first_orphan_ = TcpListener::kNone;  ///< The one closed first,
+  std::uint32_t last_orphan_ = TcpListener::kNone;
 
   ReceiveMemory receive_memory_;
   OutOfOrderMemory out_of_order_memory_;

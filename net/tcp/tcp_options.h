@@ -62,6 +62,9 @@ struct TcpConfig {
   /// How long after close() what the peer still sends is taken and discarded, so that no reset
   /// overtakes our last bytes; later data is answered by a reset (RFC 9293, 3.6.1).
   Delay linger = std::chrono::seconds{2};
+  /// How long after close() a peer may hold up what was written, though it answers (RFC 6429, 4):
+  /// then it is reset. At max_connections those closed first go before.
+  Delay orphan_limit = std::chrono::minutes{2};
 
   std::uint16_t first_ephemeral_port = 49152;  ///< RFC 6335; connect() takes its ports from here,
   std::uint16_t last_ephemeral_port = 65535;   ///< up to this one.

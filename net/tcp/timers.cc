@@ -21,13 +21,17 @@ TcpTimer Tcp::wanted_timer(const TcpConnection& c) const noexcept {
   return TcpTimer::none;
 }
 
-/// In milliseconds, from now on.
+/// In milliseconds, from now on: no later than when the peer is to be given up.
 std::uint32_t Tcp::timer_delay(const TcpConnection& c) const noexcept {
   switch (c.timer) {
-    case TcpTimer::retransmit:
-      return (c.round_trip.timeout_us(retransmission_) + 999) / 1'000;
-    case TcpTimer::persist:
-      return persist_delay(c);
+    case TcpTimer::retransmit: {
+      const std::uint32_t timeout = (c.round_trip.timeout_us(retransmission_) + 999) / 1'000;
+      return c.in_flight() ? std::min(timeout, patience_left_ms(c)) : timeout;
+    }
+    case TcpTimer::persist: {
+      const std::uint32_t delay = persist_delay(c);
+      return probes_unanswered(c) ? std::min(delay, patience_left_ms(c)) : delay;
+    }
     case TcpTimer::fin_wait_2:
       return to_tcp_milliseconds(config_.fin_wait_2);
     case TcpTimer::none:
@@ -87,6 +91,16 @@ Delay Tcp::patience(const TcpConnection& c) const noexcept {
   return c.synchronized() ? config_.retransmission_limit : config_.connect_limit;
 }
 
+/// How much of that is left.
+std::uint32_t Tcp::patience_left_ms(const TcpConnection& c) const noexcept {
+  const Delay whole = patience(c);
+  if (whole == kNoTimeout) return kTcpLongest;
+  const std::uint32_t limit = to_tcp_milliseconds(whole);
+  const std::uint32_t waited = ms_since(c.unacked_since);
+  // `unacked_since` is rounded down, by less than a millisecond.
+  return limit >= waited ? limit - waited + 1 : 0;
+}
+
 /// What is at SND.UNA was not acknowledged in time. Everything from there on is sent again, as the
 /// congestion window lets it.
 void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
@@ -99,7 +113,8 @@ void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
     return on_persist_timeout(c);
   }
   const Delay waited = std::chrono::milliseconds{ms_since(c.unacked_since)};
-  if (judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
+  if (is_overdue(c) ||
+      judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
     return give_up(c);
   }
   ++stats_.retransmission_timeouts;
@@ -119,6 +134,10 @@ void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
 }
 
 void Tcp::give_up(TcpConnection& c) noexcept {
+  if (is_overdue(c)) {
+    ++stats_.orphan_timeouts;
+    return reset(c, TcpEnd::close_timeout);
+  }
   if (c.synchronized()) {
     ++stats_.peer_timeouts;
     return reset(c, TcpEnd::peer_timeout);

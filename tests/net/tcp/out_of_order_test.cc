@@ -192,11 +192,51 @@ TEST(OutOfOrder, HoldsNoMoreThanItsLimits) {
     for (std::uint32_t i = 0; i < 5; ++i) {
       EXPECT_EQ(b.insert(1000 + 600 * i, 1300 + 600 * i), OutOfOrderOutcome::kept);
     }
-    EXPECT_EQ(b.insert(9000, 9300), OutOfOrderOutcome::no_room) << "the lcore is full";
-    EXPECT_EQ(c.insert(1000, 1300), OutOfOrderOutcome::no_room) << "no record is left";
+    EXPECT_EQ(b.insert(9000, 9300), OutOfOrderOutcome::kept) << "the lcore was full";
+    EXPECT_EQ(a.beyond.blocks(), 0U) << "it began first";
+    EXPECT_EQ(c.insert(1000, 1300), OutOfOrderOutcome::kept);
+    EXPECT_EQ(a.insert(1000, 1300), OutOfOrderOutcome::kept) << "no record was left";
+    EXPECT_EQ(b.beyond.blocks(), 0U);
+    EXPECT_EQ(world.beyond.connections(), 2U);
   }
   EXPECT_EQ(world.live(), 0U);
   EXPECT_EQ(world.beyond.true_size(), 0U);
+}
+
+TEST(OutOfOrder, ABlockOfOneConnectionGivesWayToAnothers) {
+  ByteWorld world({.out_of_order = {.connections = 4, .blocks = 2, .true_size = 1 << 20}});
+  {
+    Holder a(world);
+    Holder b(world);
+    a.insert(1000, 1300);
+    a.insert(2000, 2300);
+    EXPECT_EQ(b.insert(1000, 1300), OutOfOrderOutcome::kept);
+    EXPECT_EQ(a.beyond.blocks(), 0U);
+    EXPECT_EQ(b.insert(2000, 2300), OutOfOrderOutcome::kept);
+    EXPECT_EQ(b.insert(3000, 3300), OutOfOrderOutcome::no_room) << "all are its own";
+  }
+  EXPECT_EQ(world.live(), 0U);
+}
+
+TEST(OutOfOrder, KeepsAsMuchAsALargeReceiveBuffer) {
+  ByteWorld world({.out_of_order = {.connections = 2,
+                                    .blocks = 100,
+                                    .true_size = 1 << 20,
+                                    .connection_true_size = 2 * 2048}});
+  {
+    Holder holder(world);
+    const auto insert = [&](std::uint32_t begin, std::uint32_t buffer) {
+      return holder.beyond.insert(wire::SequenceNumber(begin),
+                                  PacketChain(world.packet(some_bytes(300))), false, world.beyond,
+                                  buffer);
+    };
+    EXPECT_EQ(insert(1000, 0), OutOfOrderOutcome::kept);
+    EXPECT_EQ(insert(2000, 0), OutOfOrderOutcome::kept);
+    EXPECT_EQ(insert(3000, 0), OutOfOrderOutcome::no_room);
+    EXPECT_EQ(insert(3000, 3 * 2048), OutOfOrderOutcome::kept);
+    EXPECT_EQ(insert(4000, 3 * 2048), OutOfOrderOutcome::no_room);
+  }
+  EXPECT_EQ(world.live(), 0U);
 }
 
 TEST(OutOfOrder, ShedsThoseFirstThatBeganFirst) {
@@ -216,6 +256,7 @@ TEST(OutOfOrder, ShedsThoseFirstThatBeganFirst) {
     EXPECT_TRUE(b.beyond.fin_at(wire::SequenceNumber(2300))) << "a FIN takes no memory";
     EXPECT_EQ(world.beyond.shed(1U << 30), 2 * 4096U);
     EXPECT_FALSE(c.beyond.has_bytes());
+    EXPECT_EQ(world.beyond.connections(), 1U) << "with a FIN to remember";
     EXPECT_EQ(b.insert(1000, 1300), OutOfOrderOutcome::kept);
     EXPECT_EQ(b.report(), (Blocks{{1000, 1300}}));
   }

@@ -108,6 +108,7 @@ const std::map<std::string, ScriptTcp::Call, std::less<>>& ScriptTcp::calls() {
       {"state", &ScriptTcp::state},
       {"events", &ScriptTcp::events},
       {"dropped", &ScriptTcp::dropped},
+      {"leave", &ScriptTcp::leave},
       {"count", &ScriptTcp::count},
   };
   return kCalls;
@@ -309,6 +310,14 @@ std::string ScriptTcp::dropped(std::span<const std::string> arguments) {
     if (to_string(why) == arguments[0]) return std::to_string(tcp_->stats().faulty(why));
   }
   return "no such reason";
+}
+
+std::string ScriptTcp::leave(std::span<const std::string> arguments) {
+  hoard_.clear();
+  if (arguments[0] == "all") return "";
+  SlabPacketPool& packets = *ScriptPool::pool;
+  while (packets.available() > number(arguments, 0)) hoard_.emplace_back(packets.allocate());
+  return "";
 }
 
 std::string ScriptTcp::count(std::span<const std::string> arguments) {

@@ -31,6 +31,7 @@
 ///   state                                         -> its TcpState, or gone
 ///   events               what was told since the last time, in order: `readable closed:reset`
 ///   dropped NAME         how many segments for this reason
+///   leave N              takes packets from the pool until N are left; `all` gives them back
 ///   count NAME           of connections, half_open, time_waits, packets
 
 namespace pinion::test {
@@ -105,6 +106,7 @@ class ScriptTcp final : private detail::ScriptPool,
   std::string state(std::span<const std::string> arguments);
   std::string events(std::span<const std::string> arguments);
   std::string dropped(std::span<const std::string> arguments);
+  std::string leave(std::span<const std::string> arguments);
   std::string count(std::span<const std::string> arguments);
 
   std::size_t read_some(std::size_t most, TcpOutcome& outcome);
@@ -118,6 +120,7 @@ class ScriptTcp final : private detail::ScriptPool,
   bool garbled_ = false;
   bool reads_ = false;
   std::string events_;
+  std::vector<PacketPtr> hoard_;
 };
 
 }  // namespace pinion::test

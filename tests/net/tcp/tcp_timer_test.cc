@@ -146,7 +146,7 @@ TEST(TcpCases, T4_TimeoutsDoubleAndGiveUpAtTheLimit) {
   for (int i = 0; i < 14; ++i) {
     script += std::string("+") + times[std::min(i, 6)] + " > P. 1:101(100) ack 1\n";
   }
-  script += "tolerance 20ms\n+60s > R. 101:101(0)\nevents -> closed:peer_timeout\n";
+  script += "tolerance 20ms\n+57s > R. 101:101(0)\nevents -> closed:peer_timeout\n";
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(script)));
 }
@@ -160,7 +160,7 @@ TEST(TcpCases, T4_TheUserTimeoutIsTheConnectionsOwnLimit) {
     > P. 1:101(100) ack 1
     +1s > P. 1:101(100) ack 1
     +2s > P. 1:101(100) ack 1
-    +4s > R. 101:101(0)
+    +2s > R. 101:101(0)
     events -> closed:peer_timeout
   )")));
 }
