@@ -127,8 +127,8 @@ void Tcp::challenge(TcpConnection& c) noexcept {
   }
 }
 
-/// Only an RST with the very number we expect ends the connection (RFC 5961, 3), whatever it carries
-/// and though the window be shut (RFC 9293, MUST-66).
+/// Only an RST with the very number we expect ends the connection (RFC 5961, 3), whatever it
+/// carries and though the window be shut (RFC 9293, MUST-66).
 void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
   if (before(a.sequence(), c.rcv_nxt()) || after(a.sequence(), c.receive.edge())) {
     return drop(TcpDrop::reset_out_of_window);
@@ -185,6 +185,7 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   if (outcome.duplicate) drop(TcpDrop::duplicate_data);
   if (outcome.no_room) drop(TcpDrop::no_room);
   if (outcome.delivered != 0) {
+    c.beyond_hole = 0;
     if (c.unacked_segments < 2) ++c.unacked_segments;
     if (c.discarding) {
       c.receive.clear(receive_memory_);
@@ -197,6 +198,8 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   if (outcome.out_of_order || outcome.duplicate || outcome.outside || outcome.no_room) {
     c.ack_now = true;
   }
+  const bool one_more = outcome.out_of_order && outcome.delivered == 0 && !c.with_sack;
+  if (one_more && c.beyond_hole < 3) c.beyond_hole = (c.beyond_hole + 1U) & 3U;
   if (outcome.fin) pass_fin(c);
 }
 

@@ -6,8 +6,8 @@
 #include "script_options.h"
 #include "script_tcp.h"
 
-/// The last acknowledgement of a passive open: what it must be, and who takes it (RFC 9293, 3.10.7.2
-/// and 3.10.7.4; RFC 4987).
+/// The last acknowledgement of a passive open: what it must be, and who takes it (RFC 9293,
+/// 3.10.7.2 and 3.10.7.4; RFC 4987).
 
 namespace pinion::test {
 namespace {
