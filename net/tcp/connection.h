@@ -134,7 +134,10 @@ struct alignas(64) TcpTransfer {
 
   Congestion congestion;
   [[no_unique_address]] RoundTrip round_trip;
-  std::uint16_t listener = 0;  ///< While it waits to be accepted.
+  union {
+    std::uint16_t listener = 0;   ///< While it waits to be accepted.
+    std::uint16_t announced_mss;  ///< Of a connection that we open: what our SYN says.
+  };
   OutOfOrder beyond;
   TcpTime retransmit_at;
   TcpTime ack_at;
