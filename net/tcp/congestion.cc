@@ -56,7 +56,7 @@ void Congestion::grow(std::uint32_t acked) noexcept {
 }
 
 bool Congestion::on_duplicate(wire::SequenceNumber snd_una, wire::SequenceNumber snd_max,
-                              std::uint32_t flight) noexcept {
+                              std::uint32_t flight, std::uint32_t sacked) noexcept {
   if (in_recovery()) {
     // A segment has left the network, so another may enter. No more often than there were segments:
     // a receiver that makes duplicates up would open the window at will (RFC 5681, 3.2, step 4).
@@ -65,7 +65,12 @@ bool Congestion::on_duplicate(wire::SequenceNumber snd_una, wire::SequenceNumber
     window_ = std::min(window_ + segment(), kLargest);
     return false;
   }
-  if (duplicates_ <= kThreshold) ++duplicates_;
+  if (duplicates_ < kThreshold) {
+    const std::uint32_t told = std::min<std::uint32_t>(sacked / segment(), kThreshold);
+    duplicates_ = static_cast<std::uint8_t>(std::max<std::uint32_t>(duplicates_ + 1U, told));
+  } else {
+    duplicates_ = kThreshold + 1;
+  }
   // Duplicates of what was in flight at the last loss tell nothing new (RFC 6582, 3.2, step 2).
   if (duplicates_ != kThreshold || !after(snd_una, recover_)) return false;
 

@@ -75,9 +75,10 @@ class Congestion {
   /// An acknowledgement for which is_duplicate() holds. `snd_una` is what it acknowledges,
   /// `snd_max` the number behind the last that was ever sent. Whether to send the first
   /// unacknowledged segment again, at once. Either way new data may go out as far as sendable()
-  /// says.
+  /// says. `sacked` bytes have arrived behind a hole, if SACK tells: so many segments' duplicates
+  /// may have become one.
   [[nodiscard]] bool on_duplicate(wire::SequenceNumber snd_una, wire::SequenceNumber snd_max,
-                                  std::uint32_t flight) noexcept;
+                                  std::uint32_t flight, std::uint32_t sacked = 0) noexcept;
 
   /// The retransmission timer has expired, with `flight` bytes in flight until then. `again`: so it
   /// had for the same segment already (RFC 5681, 3.1: the threshold then stays).

@@ -102,13 +102,15 @@ struct alignas(64) TcpTransfer {
   bool told_end : 1 = false;
   bool waits_for_accept : 1 = false;
   bool syn_resent : 1 = false;
-  bool soft_error : 1 = false;     ///< ICMP has complained of our SYN.
-  bool read_timed : 1 = false;     ///< `read_at` counts.
-  bool write_timed : 1 = false;    ///< `write_at` counts.
-  bool progress : 1 = false;       ///< The peer has acknowledged something in this burst.
-  bool received : 1 = false;       ///< Data has come in this burst.
-  bool has_read : 1 = false;       ///< Room was made: the peer may have to hear of it.
-  bool resend_first : 1 = false;   ///< What is at SND.UNA is taken for lost.
+  bool soft_error : 1 = false;    ///< ICMP has complained of our SYN.
+  bool read_timed : 1 = false;    ///< `read_at` counts.
+  bool write_timed : 1 = false;   ///< `write_at` counts.
+  bool progress : 1 = false;      ///< The peer has acknowledged something in this burst.
+  bool received : 1 = false;      ///< Data has come in this burst.
+  bool has_read : 1 = false;      ///< Room was made: the peer may have to hear of it.
+  bool resend_first : 1 = false;  ///< What is at SND.UNA is taken for lost.
+  /// Segments behind a hole in this burst, up to three, of a peer that counts acknowledgements.
+  std::uint8_t beyond_hole : 2 = 0;
   std::uint8_t snd_scale : 4 = 0;  ///< Of the windows we receive (RFC 7323, 2.3),
   std::uint8_t rcv_scale : 4 = 0;  ///< and of those we send.
 
@@ -132,7 +134,10 @@ struct alignas(64) TcpTransfer {
 
   Congestion congestion;
   [[no_unique_address]] RoundTrip round_trip;
-  std::uint16_t listener = 0;  ///< While it waits to be accepted.
+  union {
+    std::uint16_t listener = 0;   ///< While it waits to be accepted.
+    std::uint16_t announced_mss;  ///< Of a connection that we open: what our SYN says.
+  };
   OutOfOrder beyond;
   TcpTime retransmit_at;
   TcpTime ack_at;

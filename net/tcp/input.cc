@@ -87,11 +87,17 @@ bool Tcp::pass_paws(TcpConnection& c, const TcpArrival& a) noexcept {
 
 /// A SYN is challenged, wherever it lies (RFC 5961, 4): a peer that has restarted resets us by its
 /// answer. But in SYN-RECEIVED, after a simultaneous open, it may be the peer's once more, alone or
-/// with the ACK of ours.
+/// with the ACK of ours; and a SYN-ACK comes again whose acknowledgement was lost, which is always
+/// answered.
 bool Tcp::pass_syn(TcpConnection& c, TcpArrival& a) noexcept {
-  if (c.state != TcpState::syn_received || a.sequence() + 1 != c.rcv_nxt()) {
+  const bool comes_again = a.sequence() + 1 == c.rcv_nxt();
+  if (c.state != TcpState::syn_received || !comes_again) {
     drop(TcpDrop::syn_challenged);
-    challenge(c);
+    if (comes_again && a.has(TcpFlag::ack)) {
+      c.ack_now = true;
+    } else {
+      challenge(c);
+    }
     return false;
   }
   if (a.has(TcpFlag::ack)) return true;
@@ -185,6 +191,7 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   if (outcome.duplicate) drop(TcpDrop::duplicate_data);
   if (outcome.no_room) drop(TcpDrop::no_room);
   if (outcome.delivered != 0) {
+    c.beyond_hole = 0;
     if (c.unacked_segments < 2) ++c.unacked_segments;
     if (c.discarding) {
       c.receive.clear(receive_memory_);
@@ -197,6 +204,8 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   if (outcome.out_of_order || outcome.duplicate || outcome.outside || outcome.no_room) {
     c.ack_now = true;
   }
+  const bool one_more = outcome.out_of_order && outcome.delivered == 0 && !c.with_sack;
+  if (one_more && c.beyond_hole < 3) c.beyond_hole = (c.beyond_hole + 1U) & 3U;
   if (outcome.fin) pass_fin(c);
 }
 

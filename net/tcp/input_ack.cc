@@ -21,10 +21,21 @@ AckSigns signs_of(const TcpConnection& c, const TcpArrival& a) noexcept {
           .window_unchanged = window == c.snd_wnd};
 }
 
+/// The bytes that `a` says have arrived behind a hole.
+std::uint32_t sacked_by(const TcpConnection& c, const TcpArrival& a) noexcept {
+  std::uint32_t sum = 0;
+  if (!c.with_sack) return sum;
+  for (const wire::SackBlock& block : a.segment.options.sack) {
+    if (!after(block.left, c.snd_una) || !after(block.right, block.left)) continue;
+    if (!after(block.right, c.snd_max)) sum += static_cast<std::uint32_t>(block.right - block.left);
+  }
+  return sum;
+}
+
 }  // namespace
 
-/// Whether the acknowledgment can be the peer's (RFC 5961, 5): in SYN-RECEIVED it is that of our SYN,
-/// or answered by a reset. False when the segment goes no further.
+/// Whether the acknowledgment can be the peer's (RFC 5961, 5): in SYN-RECEIVED it is that of our
+/// SYN, or answered by a reset. False when the segment goes no further.
 bool Tcp::check_ack(TcpConnection& c, const TcpArrival& a) noexcept {
   const wire::SequenceNumber ack = a.acknowledgment();
   if (c.state == TcpState::syn_received) {
@@ -51,7 +62,7 @@ void Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
     acknowledge(c, a);
   } else if (is_duplicate(signs_of(c, a))) {
     const auto flight = static_cast<std::uint32_t>(c.snd_nxt - c.snd_una);
-    if (c.congestion.on_duplicate(c.snd_una, c.snd_max, flight)) {
+    if (c.congestion.on_duplicate(c.snd_una, c.snd_max, flight, sacked_by(c, a))) {
       ++stats_.fast_retransmits;
       c.resend_first = true;
     }
@@ -60,8 +71,8 @@ void Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
 }
 
 /// Of a segment whose text isn't taken, because it came before or finds the window shut: what it
-/// acknowledges and offers may be new all the same. Otherwise two ends whose windows open while their
-/// probes cross would answer each other for ever.
+/// acknowledges and offers may be new all the same. Otherwise two ends whose windows open while
+/// their probes cross would answer each other for ever.
 void Tcp::input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept {
   const wire::SequenceNumber ack = a.acknowledgment();
   const bool numbers_fit = between(c.rcv_nxt() - c.receive.limit(), a.sequence(), c.rcv_nxt()) ||

@@ -27,7 +27,7 @@ tl::expected<TcpHandle, TcpConnectError> Tcp::connect(const TcpConnectRequest& r
   if (waiting != nullptr) time_waits_.remove(*waiting);
   ++stats_.active_opens;
   c->observer = observer;
-  c->mss = announced_mss(*tuple, request.options.max_segment);
+  c->mss = c->announced_mss = announced_mss(*tuple, request.options.max_segment);
   c->rcv_scale = scale_for(request.options.receive_buffer) & 0xfU;
   std::construct_at(&c->timestamps, TcpTimestampState{.offset = numbers.timestamp_offset});
   c->unacked_since = time_;

@@ -135,6 +135,7 @@ void Tcp::send_first_again(TcpConnection& c) noexcept {
 /// An acknowledgement now, for two segments or whatever must not wait; or soon (RFC 9293, MUST-58
 /// and MUST-59; RFC 5681, 4.2). Or a window update, when reading has made room.
 void Tcp::decide_ack(TcpConnection& c) noexcept {
+  if (c.beyond_hole != 0) return send_duplicate_acks(c);
   if (c.ack_now || c.unacked_segments >= 2) return send_ack(c);
   if (c.has_read) {
     c.has_read = false;
@@ -146,6 +147,15 @@ void Tcp::decide_ack(TcpConnection& c) noexcept {
   if (c.unacked_segments == 0 || c.ack_later) return;
   c.ack_later = true;
   c.ack_at = in_ms(delayed_ack_ms_);
+}
+
+/// One for each segment behind a hole, up to the three after which the peer sends the hole's first
+/// again; before them what has come ahead of it (RFC 5681, 3.2 and 4.2). With SACK one tells all.
+void Tcp::send_duplicate_acks(TcpConnection& c) noexcept {
+  unsigned left = c.beyond_hole;
+  c.beyond_hole = 0;
+  if (c.unacked_segments != 0) ++left;
+  for (; left != 0; --left) send_ack(c);
 }
 
 }  // namespace pinion

@@ -24,8 +24,8 @@ std::uint32_t Tcp::persist_delay(const TcpConnection& c) const noexcept {
   return static_cast<std::uint32_t>((delay_us + 999) / 1'000);
 }
 
-/// Whether nobody has answered the probe at `unacked_since`, nor any later one. It is the first that
-/// wasn't, so that the silence before it, of a connection with nothing to say, doesn't count.
+/// Whether nobody has answered the probe at `unacked_since`, nor any later one. It is the first
+/// that wasn't, so that the silence before it, of a connection with nothing to say, doesn't count.
 bool Tcp::probes_unanswered(const TcpConnection& c) const noexcept {
   return c.retransmissions != 0 && c.last_heard - c.unacked_since < 0;
 }

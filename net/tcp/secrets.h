@@ -10,7 +10,7 @@
 /// Ownership:  a value of 24 bytes.
 /// Threading:  one.
 /// Cost:       a hash per 64 bits.
-/// Errors:     none. They are no better than the seed, which comes from the system's random numbers.
+/// Errors:     none. They are no better than the seed, which is from the system's random numbers.
 
 namespace pinion {
 

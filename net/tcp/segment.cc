@@ -94,8 +94,7 @@ bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags f
 void Tcp::send_syn(TcpConnection& c) noexcept {
   const bool alone = c.state == TcpState::syn_sent;
   wire::TcpOptions options;
-  // Afterwards `mss` is less by the options of every segment, and bounded by the peer's.
-  options.mss = alone ? c.mss : path_mss(c.tuple);
+  options.mss = c.announced_mss;
   if (alone ? config_.window_scale : c.rcv_scale != 0 || c.snd_scale != 0) {
     options.window_scale = static_cast<std::uint8_t>(c.rcv_scale);
   }

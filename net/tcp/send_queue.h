@@ -18,9 +18,9 @@
 ///             queue holds none. A segment is the caller's; its views keep the bytes alive, also
 ///             after they were acknowledged.
 /// Threading:  one lcore.
-/// Cost:       write() O(bytes copied + segments); segment() O(1) in the first node and where it goes
-///             on from the latest one, new or sent again, else a walk from the first node; acknowledge() O(nodes
-///             released).
+/// Cost:       write() O(bytes copied + segments); segment() O(1) in the first node and where
+///             it goes on from the latest one, new or sent again, else a walk from the first node;
+///             acknowledge() O(nodes released).
 /// Memory:     packets are charged by true size. Copied bytes, and the bytes of a small packet, go
 ///             behind the last ones while these have room and nobody else sees them, so that small
 ///             writes don't take a buffer each.

@@ -161,9 +161,9 @@ class Tcp final : public IpTransport {
   friend struct TcpProtocolTimer;
   friend struct TcpApplicationTimer;
 
-  /// The parts of a packet pool below which nobody gets more who has something lying there: a reader
-  /// who is behind, a peer who hasn't acknowledged. Then those below which no SYN is answered,
-  /// nothing is kept behind holes, and nothing is copied for sending: the rest is for
+  /// The parts of a packet pool below which nobody gets more who has something lying there: a
+  /// reader who is behind, a peer who hasn't acknowledged. Then those below which no SYN is
+  /// answered, nothing is kept behind holes, and nothing is copied for sending: the rest is for
   /// acknowledgements and for what is under way.
   static constexpr std::size_t kHoardReserve = 5;
   static constexpr std::size_t kSynReserve = 10;
@@ -329,6 +329,7 @@ class Tcp final : public IpTransport {
   void note_sent(TcpConnection& c, wire::SequenceNumber begin, wire::SequenceNumber end) noexcept;
   void send_first_again(TcpConnection& c) noexcept;
   void decide_ack(TcpConnection& c) noexcept;
+  void send_duplicate_acks(TcpConnection& c) noexcept;
 
   // timers.cc, persist.cc, keepalive.cc.
   [[nodiscard]] TcpTimer wanted_timer(const TcpConnection& c) const noexcept;

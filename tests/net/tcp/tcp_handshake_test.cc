@@ -6,8 +6,8 @@
 #include "script_options.h"
 #include "script_tcp.h"
 
-/// The last acknowledgement of a passive open: what it must be, and who takes it (RFC 9293, 3.10.7.2
-/// and 3.10.7.4; RFC 4987).
+/// The last acknowledgement of a passive open: what it must be, and who takes it (RFC 9293,
+/// 3.10.7.2 and 3.10.7.4; RFC 4987).
 
 namespace pinion::test {
 namespace {
@@ -88,6 +88,40 @@ TEST(TcpHandshake, ACookieCountsBesideARecordOfTheSameSyn) {
     > R. 1:1(0)
   )"));
   EXPECT_EQ(world.tcp().stats().cookie_opens, 1U);
+}
+
+TEST(TcpHandshake, ASynAckThatComesAgainIsAlwaysAnswered) {
+  ScriptTcp world(plain_tcp());
+  std::string script = R"(
+    connect -> in progress
+    > S 0:0(0) win 65535 <mss 1460>
+    < S. 0:0(0) ack 1 win 65535 <mss 1460>
+    > . 1:1(0) ack 1
+  )";
+  for (int i = 0; i < 20; ++i)
+    script += "< S. 0:0(0) ack 1 win 65535 <mss 1460>\n> . 1:1(0) ack 1\n";
+  EXPECT_TRUE(run_script(world, script + "abort\n> R. 1:1(0)\n"));
+}
+
+TEST(TcpHandshake, InASimultaneousOpenBothSynsSayTheSameMss) {
+  ScriptTcpOptions options = plain_tcp();
+  options.socket.max_segment = 500;
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, R"(
+    connect -> in progress
+    > S 0:0(0) win 65535 <mss 500>
+    +10ms < S 0:0(0) win 65535 <mss 400>
+    > S. 0:0(0) ack 1 win 65535 <mss 500>
+    < . 1:1(0) ack 1
+    events -> connected
+    write 1000 -> 1000
+    > . 1:401(400) ack 1
+    > . 401:801(400) ack 1
+    < . 1:1(0) ack 801
+    > P. 801:1001(200) ack 1
+    abort
+    > R. 1001:1001(0)
+  )"));
 }
 
 /// A connection that the host closed first.
