@@ -72,16 +72,18 @@ inline constexpr Acks kAnyAck = (1U << kAckCount) - 1;
 inline constexpr Acks kValid = kDuplicate | kNothingNew | kAll;
 inline constexpr Acks kNotAll = kDuplicate | kNothingNew;
 inline constexpr Acks kInvalid = kTooOld | kTooNew;
+inline constexpr Acks kNotEvery = kAnyAck & ~kAll;
 inline constexpr Acks kNotOurSyn = kTooOld | kDuplicate | kTooNew;
 
 enum class Answer : std::uint8_t {
-  drop,          ///< Nothing; nor does the segment change anything.
-  quiet,         ///< Nothing; its acknowledgment counts.
-  refuse,        ///< <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>; nothing changes.
-  challenge,     ///< The same, within the limits of RFC 5961, 7.
-  acknowledge,   ///< The same; the segment's acknowledgment counts.
-  ack_fin,       ///< An acknowledgement of its FIN too,
-  ack_syn,       ///< or of its SYN,
+  drop,                       ///< Nothing; nor does the segment change anything.
+  quiet,                      ///< Nothing; its acknowledgment counts.
+  refuse,                     ///< <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>; nothing changes.
+  challenge,                  ///< The same, within the limits of RFC 5961, 7.
+  acknowledge,                ///< The same; the segment's acknowledgment counts.
+  acknowledge_within_limits,  ///< The same, as a challenge.
+  ack_fin,                    ///< An acknowledgement of its FIN too,
+  ack_syn,                    ///< or of its SYN,
   ack_data,      ///< or of its data, which may be delayed (3.8.6.3); the user gets them.
   syn_ack,       ///< <SEQ=ISS><ACK=SEG.SEQ+1><CTL=SYN,ACK>.
   reset_at_ack,  ///< <SEQ=SEG.ACK><CTL=RST>.
@@ -150,14 +152,60 @@ inline constexpr Row kRows[] = {
     // 3.10.7.4, first: the sequence number. What bears data, SYN or FIN is always answered, and so
     // is a keepalive probe; what is empty only within limits (RFC 5961, 7), since two ends that
     // misunderstand each other would answer for ever.
-    {kSynReceived | kSynchronized, kFin | kFinAck, kOutside | kBefore, kAnyAck,
+    {kSynReceived, kFin | kFinAck, kOutside | kBefore, kAnyAck,
      Answer::refuse, Next::same, "3.10.7.4 first"},
-    {kSynReceived | kSynchronized, kData | kBareData, kOutside, kAnyAck,
+    {kSynReceived, kData | kBareData, kOutside, kAnyAck,
      Answer::refuse, Next::same, "3.10.7.4 first"},
-    {kSynReceived | kSynchronized, kAck, kOld | kBeyond, kAnyAck,
+    {kSynReceived, kAck, kOld | kBeyond, kAnyAck,
      Answer::challenge, Next::same, "3.10.7.4 first"},
-    {kSynReceived | kSynchronized, kAck, kBefore, kAnyAck,
+    {kSynReceived, kAck, kBefore, kAnyAck,
      Answer::refuse, Next::same, "3.10.7.4 first; 3.8.4: an answer to a keepalive probe"},
+    {kSynchronized, kFin | kFinAck, kEdge | kBeyond, kAnyAck,
+     Answer::refuse, Next::same, "3.10.7.4 first"},
+    {kSynchronized, kFin | kFinAck, kOld | kBefore, kNotEvery,
+     Answer::refuse, Next::same, "3.10.7.4 first"},
+    {kSynchronized, kData | kBareData, kEdge | kBeyond, kAnyAck,
+     Answer::refuse, Next::same, "3.10.7.4 first"},
+    {kSynchronized, kData | kBareData, kOld, kNotEvery,
+     Answer::refuse, Next::same, "3.10.7.4 first"},
+    {kSynchronized, kAck, kBeyond, kAnyAck, Answer::challenge, Next::same, "3.10.7.4 first"},
+    {kSynchronized, kAck, kOld, kNotEvery, Answer::challenge, Next::same, "3.10.7.4 first"},
+    {kSynchronized, kAck, kBefore, kNotEvery,
+     Answer::refuse, Next::same, "3.10.7.4 first; 3.8.4: an answer to a keepalive probe"},
+    // ours: of a segment left of the window the acknowledgment counts, as BSD's does. Two ends whose
+    // windows open while their probes cross would otherwise refuse each other's updates for ever.
+    {kEstablished | kFinWait2 | kCloseWait, kFinAck, kOld | kBefore, kAll, Answer::acknowledge, Next::same,
+     "3.10.7.4 first, fifth"},
+    {kEstablished | kFinWait2 | kCloseWait, kData, kOld, kAll, Answer::acknowledge, Next::same,
+     "3.10.7.4 first, fifth"},
+    {kEstablished | kFinWait2 | kCloseWait, kAck, kBefore, kAll, Answer::acknowledge, Next::same,
+     "3.10.7.4 first, fifth"},
+    {kEstablished | kFinWait2 | kCloseWait, kAck, kOld, kAll, Answer::acknowledge_within_limits, Next::same,
+     "3.10.7.4 first, fifth"},
+    {kFinWait1, kFinAck, kOld | kBefore, kAll, Answer::acknowledge, Next::fin_wait_2,
+     "3.10.7.4 first, fifth"},
+    {kFinWait1, kData, kOld, kAll, Answer::acknowledge, Next::fin_wait_2,
+     "3.10.7.4 first, fifth"},
+    {kFinWait1, kAck, kBefore, kAll, Answer::acknowledge, Next::fin_wait_2,
+     "3.10.7.4 first, fifth"},
+    {kFinWait1, kAck, kOld, kAll, Answer::acknowledge_within_limits, Next::fin_wait_2,
+     "3.10.7.4 first, fifth"},
+    {kClosing, kFinAck, kOld | kBefore, kAll, Answer::acknowledge, Next::time_wait,
+     "3.10.7.4 first, fifth"},
+    {kClosing, kData, kOld, kAll, Answer::acknowledge, Next::time_wait,
+     "3.10.7.4 first, fifth"},
+    {kClosing, kAck, kBefore, kAll, Answer::acknowledge, Next::time_wait,
+     "3.10.7.4 first, fifth"},
+    {kClosing, kAck, kOld, kAll, Answer::acknowledge_within_limits, Next::time_wait,
+     "3.10.7.4 first, fifth"},
+    {kLastAck, kFinAck, kOld | kBefore, kAll, Answer::quiet, Next::orderly,
+     "3.10.7.4 first, fifth"},
+    {kLastAck, kData, kOld, kAll, Answer::quiet, Next::orderly,
+     "3.10.7.4 first, fifth"},
+    {kLastAck, kAck, kBefore, kAll, Answer::quiet, Next::orderly,
+     "3.10.7.4 first, fifth"},
+    {kLastAck, kAck, kOld, kAll, Answer::quiet, Next::orderly,
+     "3.10.7.4 first, fifth"},
 
     // Second: RST, by its sequence number alone.
     {kSynReceived | kSynchronized, kAnyRst, kOutside | kBefore, kAnyAck,
