@@ -112,6 +112,11 @@ TEST(Capture, LeavesTheDeviceAsItIs) {
   const auto capture = capture_of(device, sink);
   EXPECT_EQ(capture->next_event(), at_ns(9));
   EXPECT_EQ(capture->wait_descriptor(), 77);
+  EXPECT_TRUE(capture->announces_arrivals());
+  device.announces = false;
+  EXPECT_FALSE(capture->announces_arrivals());
+  capture->on_wait_error();
+  EXPECT_EQ(device.wait_errors, 1);
   EXPECT_EQ(&capture->info(), &device.info());
   PacketPtr packet = make_packet(*pool, Bytes{1});
   const Packet* const sent = packet.get();
