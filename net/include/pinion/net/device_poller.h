@@ -22,6 +22,8 @@
 /// Sleep:      a device with a wait_descriptor() ends it by that, one on virtual time by
 ///             next_event(); beside one that doesn't announce all that arrives, or whose descriptor
 ///             has an error, the loop dozes, LoopOptions::doze_max at most.
+/// End:        on the loop's thread, or where it never ran: the device and its descriptor may be
+///             closed at once.
 /// Full:       a turn takes at most its budget; the rest stays with the device, which drops when
 ///             nobody comes in time, counted there.
 
