@@ -40,7 +40,8 @@ class CaptureSink {
 /// A file that only its user may read, since packets are private.
 class CaptureFile final : public CaptureSink {
  public:
-  /// Creates the file or empties it.
+  /// Creates the file, or empties one that is this user's, which others may not read from then on.
+  /// A path that leads to a device or a pipe will do, a link to a file not.
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<CaptureFile>> create(std::string path);
 
   CaptureFile(const CaptureFile&) = delete;
