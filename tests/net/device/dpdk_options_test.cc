@@ -95,17 +95,35 @@ TEST(EalArguments, TakeHugepagesWithoutFiles) {
 }
 
 TEST(EalArguments, RefuseWhatPinionDecides) {
-  for (const char* argument :
-       {"-m", "-m64", "--no-huge", "--in-memory", "--in-mem", "-l0", "-c3", "--lcores=0@1",
-        "--lcor=0", "--file-prefix=x", "--file", "-l", "--proc-type=secondary", "--no-telemetry"}) {
+  for (const char* argument : {"-m",
+                               "-m64",
+                               "--no-huge",
+                               "--in-memory",
+                               "--in-mem",
+                               "-l0",
+                               "-c3",
+                               "--lcores=0@1",
+                               "--lcor=0",
+                               "--lc=0@0",
+                               "--te",
+                               "--in",
+                               "-vm64",
+                               "-vvl0",
+                               "-hc1",
+                               "--file-prefix=x",
+                               "--file",
+                               "-l",
+                               "--proc-type=secondary",
+                               "--no-telemetry"}) {
     const std::vector<std::string> given = {"--log-level=8", argument};
     const Result<> checked = detail::check_eal_arguments(given);
     ASSERT_FALSE(checked) << argument;
     EXPECT_NE(checked.error().what.find('\'' + std::string(argument) + '\''), std::string::npos);
     EXPECT_FALSE(checked.error().hint.empty());
   }
-  const std::vector<std::string> others = {"--log-level=8", "--vdev=net_null0", "-d", "x.so",
-                                           "--vdev=net_null1,copy=1"};
+  const std::vector<std::string> others = {
+      "--log-level=8", "--vdev=net_null0",       "-d", "x.so", "-dm.so", "-v", "-h",
+      "-n4",           "--vdev=net_null1,copy=1"};
   EXPECT_TRUE(detail::check_eal_arguments(others));
 }
 
