@@ -126,13 +126,15 @@ Result<> DpdkPort::configure(const DpdkPortPlan& plan, const detail::DpdkWords& 
   if (const int error = rte_eth_dev_info_get(port_, &has); error != 0) {
     return refused(plan, "DPDK tells nothing about it", -error, {});
   }
-  const std::size_t frame = plan.mtu + kFrameOverhead;
-  const bool scatters = frame > pool_.buffer_size() - kPacketHeadroom;
+  const std::size_t room = pool_.buffer_size() - kPacketHeadroom;
+  const std::size_t frame = std::max(plan.mtu + kFrameOverhead, plan.ring_frame);
+  const bool scatters = frame > room;
   if (scatters && (has.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) == 0) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("cannot open {}: its frames of {} bytes don't fit into packets of {}",
-                            to_string(plan.name), frame, pool_.buffer_size() - kPacketHeadroom),
-                fmt::format("a smaller mtu, or DpdkPoolOptions::packet_size = {}", frame));
+                fmt::format("cannot open {}: it needs packets of {} bytes, and those of its pool "
+                            "have {}",
+                            to_string(plan.name), frame, room),
+                fmt::format("DpdkPoolOptions::packet_size = {}", frame));
   }
   gathers_ = (has.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   rx_checksum_flags_ = has.rx_offload_capa & kRxChecksums;

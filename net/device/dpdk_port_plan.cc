@@ -94,8 +94,11 @@ Result<DpdkPortPlan> DpdkPortPlan::make(const PortName& name, std::size_t interf
                 fmt::format("{}:{},mtu=1500, or: ip link set {} mtu 1500", to_string(name.kind),
                             name.name, name.name));
   }
-  // Two frames of the ring in a block.
-  if (name.kind == PortKind::af_packet) plan.arguments += ",blocksz=4096,framesz=2048,framecnt=512";
+  if (name.kind == PortKind::af_packet) {
+    // Two frames of the ring in a block; the driver takes 32 bytes of each for its own.
+    plan.arguments += ",blocksz=4096,framesz=2048,framecnt=512";
+    plan.ring_frame = 2048 - 32;
+  }
   return plan;
 }
 

@@ -37,7 +37,7 @@ class ThreadAsItWas {
 /// descriptor afterwards would be too late: a packet that has come by then, signalled to a thread
 /// that blocks nothing, leaves the port waiting for the next signal for ever.
 ///
-/// The handler does nothing, and not SIG_IGN, which would drop signals that are pending and go on in
+/// The handler does nothing, and is not SIG_IGN, which would drop signals that wait and go on in
 /// programs that are started meanwhile. What another thread sets meanwhile stays.
 class RealTimeSignalsInUse {
  public:

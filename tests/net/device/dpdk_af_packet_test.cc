@@ -63,6 +63,19 @@ TEST_F(OnVeth, TakesNoMoreThanTheInterfacesMtu) {
   EXPECT_EQ(port.error().hint, "ip link set pveth0 mtu 1400");
 }
 
+TEST_F(OnVeth, SaysHowLargeItsPacketsMustBe) {
+  const auto small = make_pool({.packets = 1023, .packet_size = 1024});
+  const auto refused = try_port(*small, "af_packet:pveth0");
+  ASSERT_FALSE(refused);
+  const std::string& hint = refused.error().hint;
+  const std::size_t equals = hint.find("packet_size = ");
+  ASSERT_NE(equals, std::string::npos) << to_string(refused.error());
+  const std::size_t size = std::stoul(hint.substr(equals + std::string("packet_size = ").size()));
+  const auto pool = make_pool({.packets = 1023, .packet_size = size});
+  const auto port = try_port(*pool, "af_packet:pveth0");
+  EXPECT_TRUE(port) << to_string(port.error());
+}
+
 /// Both ends take 9000 bytes; a port can be told to take 1500.
 TEST_F(OnVeth, DropsWhatIsLongerThanItsMtuAndCountsIt) {
   ASSERT_TRUE(shell("ip link set pveth0 mtu 9000 && ip link set pveth1 mtu 9000"));

@@ -20,16 +20,17 @@
 ///             interface that exists, and shares its address and MTU with the kernel; `mtu=` takes
 ///             less of that; its driver takes up to 1500. The other kinds are refused
 ///             (docs/decisions/dpdk-library.md).
-/// af_packet:  receives what comes in, not what the kernel sends. What is longer than the MTU is
-///             dropped and counted, and the kernel makes such frames: of segments that belong
-///             together, at this interface (`ethtool -K eth0 gro off lro off`) and at the other end
+/// Frames:     af_packet receives what comes in, not what the kernel sends. What is longer than its
+///             MTU is dropped and counted, and the kernel makes such frames: of one stream's
+///             segments, at this interface (`ethtool -K eth0 gro off lro off`) and at the other end
 ///             of a veth (`ethtool -K veth1 gso off tso off`), and of IPv4 fragments, always.
 /// Ownership:  the caller's; dies before its pool and its EAL. A tap's interface goes with it.
 /// Threading:  opened and destroyed on any thread that DPDK knows, used by one at a time.
 /// Cost:       a received packet is written its header of one cache line; a sent one is linked. A
 ///             packet of another pool is copied, and so is a chain where the port can't gather.
-/// Sleep:      wait_descriptor() is readable when packets wait, for both kinds. It has an error when
-///             a tap's interface was deleted; not for long when an af_packet's went down.
+/// Sleep:      wait_descriptor() is readable when packets wait, for both kinds. It has an error
+///             once a tap's interface was deleted, and until on_wait_error() when af_packet's went
+///             down.
 /// Losses:     stats() counts what the port, its pool or the kernel in front of it had no room for,
 ///             and what af_packet was given while its interface was down. It asks the kernel: not
 ///             for each packet.
