@@ -63,7 +63,11 @@ void Loop::end_pollers() {
 
 ParkAnswer Loop::prepare_park(PollerSlot& slot) {
   slot.prepared = true;
-  return guarded("a poller", [&slot] { return slot.poller->prepare_park(); });
+  return guarded("a poller", [&slot] {
+    if (std::exchange(slot.failed, false)) slot.poller->on_wait_error();
+    if (slot.poller == nullptr) return ParkAnswer::elsewhere();  // It has left for that.
+    return slot.poller->prepare_park();
+  });
 }
 
 /// Tells the pollers that prepared that the sleep is over.

@@ -311,6 +311,8 @@ void Loop::add_poller(Poller& poller) noexcept {
     // A slot whose last poll has not come back yet is not free.
     if (slot.poller != nullptr || slot.in_flight() > 0) continue;
     slot.poller = &poller;
+    slot.failed = false;
+    slot.poll_again_at = {};
     poller_count_ = std::max(poller_count_, i + 1);
     return;
   }
@@ -324,7 +326,11 @@ void Loop::remove_poller(Poller& poller) noexcept {
     if (slot.poller != &poller) continue;
     slot.poller = nullptr;
     slot.prepared = false;
+    if (slot.in_flight() == 0) continue;
     ring_->cancel(slot);
+    // Its descriptor, which the kernel holds until then, may be closed next, and its name be wanted
+    // again.
+    if (current_loop == this) ring_->submit();
   }
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include <pinion/eventloop/loop.h>
@@ -17,6 +18,8 @@ constexpr int kPausesPerTurn = 16;
 /// operations at most.
 constexpr unsigned kSubmittedAsleep = 4;
 constexpr Delay kFirstDoze = std::chrono::microseconds{4};
+/// Before a descriptor that was in error is waited for again.
+constexpr Delay kErrorPause = std::chrono::milliseconds{100};
 
 void pause_processor() noexcept {
 #if defined(__x86_64__)
@@ -81,16 +84,13 @@ bool Loop::still_nothing_to_do(Delay& longest) {
   for (std::size_t i = 0; i < poller_count_; ++i) {
     PollerSlot& slot = pollers_[i];
     if (slot.poller == nullptr) continue;
+    if (slot.failed) slot.poll_again_at = saturating_add(now_, kErrorPause);
     const ParkAnswer answer = prepare_park(slot);
-    if (answer.kind == ParkAnswer::Kind::refuse) refused = true;
-    if (answer.kind == ParkAnswer::Kind::descriptor) arm_descriptor(slot, answer.fd);
-    if (answer.kind == ParkAnswer::Kind::doze) {
-      const Delay doubled = std::chrono::nanoseconds{2 * doze_.count()};
-      doze_ = std::min(std::max(doubled, kFirstDoze), options_.doze_max);
-      refused = refused || doze_.count() <= 0;
-      if (doze_ < longest) ++stats_.dozes;
-      longest = std::min(longest, doze_);
-    }
+    const bool announced =
+        answer.kind == ParkAnswer::Kind::elsewhere ||
+        (answer.kind == ParkAnswer::Kind::descriptor && arm_descriptor(slot, answer.fd, longest));
+    if (announced) continue;
+    if (answer.kind == ParkAnswer::Kind::refuse || !doze(longest)) refused = true;
   }
   std::size_t arrived = handle_messages();
   arrived += poll_pollers();
@@ -130,16 +130,37 @@ void Loop::count_wake(RingWake cause, bool rung) noexcept {
   }
 }
 
-void Loop::arm_descriptor(PollerSlot& slot, int fd) {
-  // One that is still armed from an earlier sleep serves this one.
-  if (slot.in_flight() > 0 && slot.fd == fd) return;
+/// Shortens the sleep to what may pass beside a poller that nothing announces. False: no sleep.
+bool Loop::doze(Delay& longest) noexcept {
+  const Delay doubled = std::chrono::nanoseconds{2 * doze_.count()};
+  doze_ = std::min(std::max(doubled, kFirstDoze), options_.doze_max);
+  if (doze_ < longest) ++stats_.dozes;
+  longest = std::min(longest, doze_);
+  return doze_.count() > 0;
+}
+
+/// Whether the descriptor will end the sleep. Not after an error, which would end each one at once;
+/// then the sleep ends at the latest when it is tried again.
+bool Loop::arm_descriptor(PollerSlot& slot, int fd, Delay& longest) {
+  if (slot.fd == fd) {
+    // One that is still armed from an earlier sleep serves this one.
+    if (slot.in_flight() > 0) return true;
+    if (now_ < slot.poll_again_at) {
+      longest = std::min(longest, saturating_sub(slot.poll_again_at, now_));
+      return false;
+    }
+  }
   ring_->cancel(slot);
   slot.fd = fd;
   io_uring_prep_poll_add(&ring_->get_sqe(slot), fd, POLLIN);
+  return true;
 }
 
-void Loop::PollerSlot::on_readable(Completion&, std::int32_t, std::uint32_t) noexcept {
-  // The wake-up is all that matters: the turn that follows polls the poller.
+/// The wake-up is what matters: the turn that follows polls the poller.
+void Loop::PollerSlot::on_readable(Completion& self, std::int32_t result, std::uint32_t) noexcept {
+  PollerSlot& slot = static_cast<PollerSlot&>(self);
+  const bool refused = result < 0 && result != -ECANCELED;
+  slot.failed = refused || (result > 0 && (result & (POLLERR | POLLHUP | POLLNVAL)) != 0);
 }
 
 void Loop::arm_doorbell() {

@@ -184,6 +184,14 @@ int Capture::wait_descriptor() const noexcept {
   return parts_->device.wait_descriptor();
 }
 
+bool Capture::announces_arrivals() const noexcept {
+  return parts_->device.announces_arrivals();
+}
+
+void Capture::on_wait_error() noexcept {
+  parts_->device.on_wait_error();
+}
+
 DeviceStats Capture::stats() const noexcept {
   return parts_->device.stats();
 }

@@ -43,10 +43,13 @@ std::size_t DevicePoller::poll(Instant now, std::size_t budget) {
 /// descriptor was asked for is not slept through.
 ParkAnswer DevicePoller::prepare_park() {
   const Instant event = device_.next_event();
+  // Due already: a device may give less than it has.
+  if (event <= loop_.now()) return ParkAnswer::refuse();
   if (event != kNever) loop_.wheel().arm(next_event_, event);
   const int fd = device_.wait_descriptor();
   if (fd >= 0) return ParkAnswer::wait_for(fd);
-  return event != kNever ? ParkAnswer::elsewhere() : ParkAnswer::doze();
+  const bool announced = event != kNever && device_.announces_arrivals();
+  return announced ? ParkAnswer::elsewhere() : ParkAnswer::doze();
 }
 
 void DevicePoller::cancel_park() {

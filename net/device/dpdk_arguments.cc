@@ -43,13 +43,17 @@ constexpr std::array<Decided, 22> kDecided = {{
     {"--syslog", "what DPDK says goes to the log; leave it out"},
 }};
 
-/// A long option may be cut short and have its value behind '='; a short one has it right behind.
+/// A long option may be cut as short as it likes, and has its value behind '='. A short one may
+/// stand behind others that have no value, of which EAL knows these two.
 bool stands_for(std::string_view given, std::string_view argument) noexcept {
-  if (!argument.starts_with("--")) {
-    return given.starts_with(argument) && !given.starts_with("--");
+  if (argument.starts_with("--")) {
+    const std::string_view name = given.substr(0, given.find('='));
+    return name.size() > 2 && argument.starts_with(name);
   }
-  const std::string_view name = given.substr(0, given.find('='));
-  return name.size() > 4 && argument.starts_with(name);
+  if (!given.starts_with('-') || given.starts_with("--")) return false;
+  constexpr std::string_view kWithoutValue = "hv";
+  const std::size_t letter = given.find_first_not_of(kWithoutValue, 1);
+  return letter != std::string_view::npos && given[letter] == argument[1];
 }
 
 }  // namespace

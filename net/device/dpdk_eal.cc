@@ -48,9 +48,12 @@ int start_eal(std::vector<std::string> arguments) {
   return rte_eal_init(static_cast<int>(arguments.size()), words.data());
 }
 
-/// Whatever it is told, EAL makes a folder for files, and leaves it there.
-void remove_runtime_folder() noexcept {
-  ::rmdir(rte_eal_get_runtime_dir());
+/// Whatever it is told, EAL makes a folder for files, and leaves it there, with telemetry's socket,
+/// which that takes away when the process ends.
+void remove_runtime_folder() {
+  const std::string folder = rte_eal_get_runtime_dir();
+  ::unlink((folder + "/dpdk_telemetry.v2").c_str());
+  ::rmdir(folder.c_str());
 }
 
 Error start_error(const detail::DpdkWords& words, int error) {

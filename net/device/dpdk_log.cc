@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string_view>
+#include <utility>
 
 #include <rte_log.h>
 
@@ -17,9 +18,8 @@ struct DpdkLog {
   std::mutex mutex;
   std::FILE* stream = nullptr;
   bool verbose = false;
-  bool keeping = false;
-  std::string kept;
-  std::string begun;  // A line whose end is still to come.
+  DpdkWords* words = nullptr;  // Who keeps errors now.
+  std::string begun;           // A line whose end is still to come.
 };
 
 DpdkLog& dpdk_log() noexcept {
@@ -27,18 +27,21 @@ DpdkLog& dpdk_log() noexcept {
   return log;
 }
 
-void take_line(DpdkLog& log, std::string_view line, bool error) {
-  if (line.empty()) return;
-  if (error && log.keeping) {
-    if (log.kept.size() + line.size() > kMostWords) return;
-    if (!log.kept.empty()) log.kept += "; ";
-    log.kept += line;
-  } else if (error) {
-    log_warn("{}", line);
-  } else if (log.verbose) {
+void log_remark(const DpdkLog& log, std::string_view line) {
+  if (log.verbose) {
     log_info("{}", line);
   } else {
     log_debug("{}", line);
+  }
+}
+
+void take_line(DpdkLog& log, std::string_view line, bool error) {
+  if (line.empty()) return;
+  if (error && log.words != nullptr && log.words->keep(line)) return;
+  if (error) {
+    log_warn("{}", line);
+  } else {
+    log_remark(log, line);
   }
 }
 
@@ -83,20 +86,37 @@ void close_dpdk_log() noexcept {
 DpdkWords::DpdkWords() {
   DpdkLog& log = dpdk_log();
   const std::scoped_lock lock(log.mutex);
-  log.keeping = true;
-  log.kept.clear();
+  outer_ = std::exchange(log.words, this);
 }
 
 DpdkWords::~DpdkWords() {
   DpdkLog& log = dpdk_log();
   const std::scoped_lock lock(log.mutex);
-  log.keeping = false;
+  log.words = outer_;
+  if (told_ < kept_.size()) log_warn("{}", std::string_view(kept_).substr(told_));
+}
+
+bool DpdkWords::keep(std::string_view line) {
+  if (kept_.size() + line.size() > kMostWords) return false;
+  const bool goes_on = told_ < kept_.size();
+  if (!kept_.empty()) kept_ += "; ";
+  if (!goes_on) told_ = kept_.size();
+  kept_ += line;
+  return true;
+}
+
+void DpdkWords::forgive() const {
+  DpdkLog& log = dpdk_log();
+  const std::scoped_lock lock(log.mutex);
+  if (told_ < kept_.size()) log_remark(log, std::string_view(kept_).substr(told_));
+  told_ = kept_.size();
 }
 
 std::string DpdkWords::text() const {
   DpdkLog& log = dpdk_log();
   const std::scoped_lock lock(log.mutex);
-  return log.kept;
+  told_ = kept_.size();
+  return kept_;
 }
 
 std::string DpdkWords::or_else(const std::string& fallback) const {

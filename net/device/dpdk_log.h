@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
 /// What DPDK says, line by line on Pinion's log.
 ///
@@ -16,7 +18,8 @@ namespace pinion::detail {
 void close_dpdk_log() noexcept;
 
 /// While it lives, DPDK's errors are kept to be told, not logged: whoever sets something up says
-/// itself that it failed. One at a time.
+/// itself that it failed. What nobody has asked for by its end is a warning on the log after all.
+/// On one thread at a time; one inside another keeps what is said meanwhile.
 class DpdkWords {
  public:
   DpdkWords();
@@ -24,11 +27,22 @@ class DpdkWords {
   DpdkWords(const DpdkWords&) = delete;
   DpdkWords& operator=(const DpdkWords&) = delete;
 
+  /// What it keeps of a line; false when it has no room. For the log itself.
+  bool keep(std::string_view line);
+
+  /// What was said so far has kept nothing from working: to the log with the rest of DPDK's lines.
+  void forgive() const;
+
   /// Each error so far, in order; empty when there was none.
   [[nodiscard]] std::string text() const;
 
   /// `fallback`, in DPDK's words where it had any.
   [[nodiscard]] std::string or_else(const std::string& fallback) const;
+
+ private:
+  std::string kept_;
+  mutable std::size_t told_ = 0;  ///< How much of that somebody has asked for.
+  DpdkWords* outer_;
 };
 
 }  // namespace pinion::detail

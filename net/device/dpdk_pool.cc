@@ -20,6 +20,7 @@
 namespace pinion {
 namespace {
 
+/// A cache gives back what is above this when it has half as much again.
 constexpr unsigned kMostCached = 250;
 /// Free packets are in a ring, whose count is one load or two: DPDK's own way to count looks at the
 /// caches of 128 threads.

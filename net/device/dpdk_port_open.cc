@@ -1,6 +1,7 @@
 #include <pinion/net/dpdk_port.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -8,12 +9,14 @@
 
 #include <fmt/format.h>
 #include <pinion/lib/assert.h>
+#include <pinion/lib/log.h>
 #include <pinion/net/dpdk_eal.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 
 #include "dpdk_checks.h"
+#include "dpdk_kernel.h"
 #include "dpdk_port_plan.h"
 #include "dpdk_setup.h"
 #include "dpdk_wait.h"
@@ -22,6 +25,7 @@ namespace pinion {
 namespace {
 
 constexpr std::uint16_t kQueueSize = 512;
+constexpr std::size_t kRingFrames = 512;  // Of af_packet, as its plan says.
 constexpr auto kAnyNode = static_cast<unsigned>(SOCKET_ID_ANY);
 constexpr std::uint64_t kRxChecksums =
     RTE_ETH_RX_OFFLOAD_IPV4_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM | RTE_ETH_RX_OFFLOAD_TCP_CKSUM;
@@ -80,22 +84,31 @@ Result<std::unique_ptr<DpdkPort>> DpdkPort::open(DpdkEal& eal, DpdkPacketPool& p
                 "one port for each interface");
   }
   const detail::DpdkSetUp setup;
-  const std::vector<int> sockets = detail::sockets_of(detail::socket_family(name.kind));
+  const std::vector<int> before = detail::open_descriptors();
   const Result<std::uint16_t> number = probe(*plan, setup.words());
   if (!number) return tl::unexpected(number.error());
 
   // From here on its destructor takes back what was made.
-  std::unique_ptr<DpdkPort> port(new DpdkPort(eal, pool, plan->vdev, *number));
+  std::unique_ptr<DpdkPort> port(new DpdkPort(eal, pool, *plan, *number));
   if (Result<> done = port->configure(*plan, setup.words()); !done)
     return tl::unexpected(done.error());
   if (Result<> done = port->start(*plan, setup.words()); !done) return tl::unexpected(done.error());
-  port->wait_fd_ = detail::find_wait_descriptor(*number, name.kind, sockets);
+  detail::close_on_exec(before);
+  port->wait_fd_ = detail::find_wait_descriptor(*number, name.kind, before);
+  if (Result<> done = port->filter(*plan); !done) return tl::unexpected(done.error());
+  // Tap misses a qdisc of the kernel's and a second process, and works without.
+  setup.words().forgive();
   return port;
 }
 
-DpdkPort::DpdkPort(DpdkEal& eal, DpdkPacketPool& pool, std::string vdev,
+DpdkPort::DpdkPort(DpdkEal& eal, DpdkPacketPool& pool, const DpdkPortPlan& plan,
                    std::uint16_t port) noexcept
-    : eal_(eal), pool_(pool), vdev_(std::move(vdev)), port_(port) {
+    : eal_(eal),
+      pool_(pool),
+      kind_(plan.name.kind),
+      interface_(plan.name.name),
+      vdev_(plan.vdev),
+      port_(port) {
   ++eal_.users_;
 }
 
@@ -113,13 +126,15 @@ Result<> DpdkPort::configure(const DpdkPortPlan& plan, const detail::DpdkWords& 
   if (const int error = rte_eth_dev_info_get(port_, &has); error != 0) {
     return refused(plan, "DPDK tells nothing about it", -error, {});
   }
-  const std::size_t frame = plan.mtu + kFrameOverhead;
-  const bool scatters = frame > pool_.buffer_size() - kPacketHeadroom;
+  const std::size_t room = pool_.buffer_size() - kPacketHeadroom;
+  const std::size_t frame = std::max(plan.mtu + kFrameOverhead, plan.ring_frame);
+  const bool scatters = frame > room;
   if (scatters && (has.rx_offload_capa & RTE_ETH_RX_OFFLOAD_SCATTER) == 0) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("cannot open {}: its frames of {} bytes don't fit into packets of {}",
-                            to_string(plan.name), frame, pool_.buffer_size() - kPacketHeadroom),
-                fmt::format("a smaller mtu, or DpdkPoolOptions::packet_size = {}", frame));
+                fmt::format("cannot open {}: it needs packets of {} bytes, and those of its pool "
+                            "have {}",
+                            to_string(plan.name), frame, room),
+                fmt::format("DpdkPoolOptions::packet_size = {}", frame));
   }
   gathers_ = (has.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   rx_checksum_flags_ = has.rx_offload_capa & kRxChecksums;
@@ -130,7 +145,7 @@ Result<> DpdkPort::configure(const DpdkPortPlan& plan, const detail::DpdkWords& 
   wanted.txmode.offloads = gathers_ ? RTE_ETH_TX_OFFLOAD_MULTI_SEGS : 0;
   wanted.intr_conf.rxq = plan.name.kind == PortKind::tap ? 1 : 0;
   if (const int error = rte_eth_dev_configure(port_, 1, 1, &wanted); error != 0) {
-    return refused(plan, "DPDK can't configure it", -error, words, {});
+    return refused(plan, "DPDK can't configure it", -error, words, "mtu=1500");
   }
 
   info_.mtu = plan.mtu;
@@ -164,6 +179,38 @@ Result<> DpdkPort::start(const DpdkPortPlan& plan, const detail::DpdkWords& word
                    "more packets in its pool, or more memory for DPDK: --memory=medium");
   }
   started_ = true;
+  if (plan.name.kind == PortKind::tap) drops_before_ = detail::unsent_packets(interface_);
+  return {};
+}
+
+/// A packet socket receives what the kernel sends, too, and cuts what its ring has no room for.
+Result<> DpdkPort::filter(const DpdkPortPlan& plan) {
+  if (plan.name.kind != PortKind::af_packet) return {};
+  if (wait_fd_ < 0) {
+    return refused(plan, "its packet socket can't be found in /proc/self/fd", ENOENT,
+                   "mount -t proc proc /proc");
+  }
+  if (const int error = detail::filter_packets(wait_fd_, plan.mtu + kFrameOverhead); error != 0) {
+    return refused(plan, "the kernel takes no filter", error,
+                   "sysctl -w net.core.optmem_max=20480");
+  }
+  // What came before there was one is as if it had come before there was a port.
+  std::array<Packet*, kMostAtOnce> early{};
+  for (std::size_t left = kRingFrames; left > 0;) {
+    const std::size_t count = rx_burst({}, early);
+    for (Packet* const packet : std::span(early).first(count)) packet->release();
+    if (count == 0) break;
+    left -= std::min(left, count);
+  }
+  rte_eth_stats_reset(port_);
+  rx_cut_ = rx_cut_bytes_ = 0;
+  static_cast<void>(detail::take_overruns(wait_fd_));
+  if (detail::joins_segments(interface_)) {
+    log_warn(
+        "{}: the kernel joins segments before the port receives them (GRO or LRO), and what is "
+        "longer than the MTU is dropped; fix: ethtool -K {} gro off lro off",
+        to_string(plan.name), interface_);
+  }
   return {};
 }
 

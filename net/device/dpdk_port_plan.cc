@@ -1,6 +1,5 @@
 #include "dpdk_port_plan.h"
 
-#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -9,9 +8,14 @@
 namespace pinion {
 namespace {
 
-// RFC 791: every host takes 68 bytes. Above it is what drivers and switches call jumbo frames.
+// RFC 791: every host takes 68 bytes.
 constexpr std::size_t kLeastMtu = 68;
-constexpr std::size_t kMostMtu = 9216;
+
+/// What DPDK 22.11 configures: net_tap has frames of 1522 bytes, net_af_packet of 1518, of which it
+/// counts 18 as Ethernet's.
+constexpr std::size_t most_mtu(PortKind kind) noexcept {
+  return kind == PortKind::tap ? 1504 : 1500;
+}
 
 tl::unexpected<Error> bad_setting(const PortName& name, const PortSetting& setting,
                                   std::string_view why, std::string hint) {
@@ -21,11 +25,11 @@ tl::unexpected<Error> bad_setting(const PortName& name, const PortSetting& setti
       std::move(hint));
 }
 
-std::optional<std::size_t> parse_mtu(std::string_view text) noexcept {
+std::optional<std::size_t> parse_mtu(std::string_view text, std::size_t most) noexcept {
   std::size_t mtu = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, mtu);
-  if (error != std::errc{} || stop != end || mtu < kLeastMtu || mtu > kMostMtu) return {};
+  if (error != std::errc{} || stop != end || mtu < kLeastMtu || mtu > most) return {};
   return mtu;
 }
 
@@ -45,10 +49,11 @@ std::optional<MacAddress> parse_mac(std::string_view text) noexcept {
 
 Result<> take_setting(DpdkPortPlan& plan, const PortSetting& setting) {
   if (setting.key == "mtu") {
-    const std::optional<std::size_t> mtu = parse_mtu(setting.value);
+    const std::size_t most = most_mtu(plan.name.kind);
+    const std::optional<std::size_t> mtu = parse_mtu(setting.value, most);
     if (!mtu) {
-      return bad_setting(plan.name, setting, "is no MTU",
-                         fmt::format("mtu={} to {}", kLeastMtu, kMostMtu));
+      return bad_setting(plan.name, setting, "is no MTU that DPDK's driver has",
+                         fmt::format("mtu=1500, or another from {} to {}", kLeastMtu, most));
     }
     if (plan.name.kind != PortKind::tap && *mtu > plan.mtu) {
       return bad_setting(plan.name, setting, fmt::format("is above the interface's {}", plan.mtu),
@@ -77,14 +82,22 @@ Result<DpdkPortPlan> DpdkPortPlan::make(const PortName& name, std::size_t interf
   plan.driver = fmt::format("net_{}", to_string(name.kind));
   plan.vdev = fmt::format("{}_{}", plan.driver, name.name);
   plan.arguments = fmt::format("iface={}", name.name);
-  if (name.kind != PortKind::tap) plan.mtu = std::min(interface_mtu, kMostMtu);
+  if (name.kind != PortKind::tap) plan.mtu = interface_mtu;
   for (const PortSetting& setting : name.settings) {
     if (Result<> taken = take_setting(plan, setting); !taken) return tl::unexpected(taken.error());
   }
+  if (plan.mtu > most_mtu(name.kind)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("cannot open {}: the interface's MTU of {} is above {}, the most that "
+                            "DPDK's driver has",
+                            to_string(name), plan.mtu, most_mtu(name.kind)),
+                fmt::format("{}:{},mtu=1500, or: ip link set {} mtu 1500", to_string(name.kind),
+                            name.name, name.name));
+  }
   if (name.kind == PortKind::af_packet) {
-    // A frame of its ring holds 66 bytes of the kernel's before the packet; a block holds a frame.
-    const std::size_t frame = plan.mtu <= 1500 ? 2048 : 16384;
-    plan.arguments += fmt::format(",blocksz={},framesz={},framecnt=512", frame * 2, frame);
+    // Two frames of the ring in a block; the driver takes 32 bytes of each for its own.
+    plan.arguments += ",blocksz=4096,framesz=2048,framecnt=512";
+    plan.ring_frame = 2048 - 32;
   }
   return plan;
 }

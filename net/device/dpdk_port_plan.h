@@ -18,6 +18,7 @@ struct DpdkPortPlan {
   std::string vdev;       ///< Begins with the driver's name, and is the port's own.
   std::string arguments;  ///< The driver's.
   std::size_t mtu = 1500;
+  std::size_t ring_frame = 0;  ///< What a packet must have room for, whatever the MTU.
   std::optional<MacAddress> mac;
 
   /// Refuses settings that the kind doesn't have, and values out of range. `interface_mtu` is that

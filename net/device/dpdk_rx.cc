@@ -5,6 +5,7 @@
 #include <pinion/net/dpdk_port.h>
 #include <rte_ethdev.h>
 
+#include "dpdk_kernel.h"
 #include "dpdk_mbuf.h"
 
 namespace pinion {
@@ -36,30 +37,66 @@ void mark(Packet& packet, std::uint64_t flags, std::uint64_t asked) noexcept {
   }
 }
 
+/// Whether filter_packets() has cut it. The tag that DPDK puts back in doesn't make it whole.
+bool is_cut(const rte_mbuf& mbuf) noexcept {
+  const std::size_t tag = (mbuf.ol_flags & RTE_MBUF_F_RX_VLAN) != 0 ? 4 : 0;
+  return mbuf.pkt_len <= detail::kCutFrame + tag;
+}
+
 }  // namespace
 
 std::size_t DpdkPort::rx_burst(Instant, std::span<Packet*> into) noexcept {
-  std::array<rte_mbuf*, kMostAtOnce> mbufs;
-  const std::size_t most = std::min(into.size(), kMostAtOnce);
-  const std::size_t count =
-      rte_eth_rx_burst(port_, 0, mbufs.data(), static_cast<std::uint16_t>(most));
-  for (std::size_t i = 0; i < count; ++i) {
-    into[i] = chain_of(*mbufs[i], pool_);
-    mark(*into[i], mbufs[i]->ol_flags, rx_checksum_flags_);
-  }
+  std::size_t count = 0;
+  std::size_t taken = 0;
+  std::size_t most = 0;
+  // A short burst tells that there is nothing more, so it must not come from what was cut.
+  do {
+    std::array<rte_mbuf*, kMostAtOnce> mbufs;
+    most = std::min(into.size() - count, kMostAtOnce);
+    taken = rte_eth_rx_burst(port_, 0, mbufs.data(), static_cast<std::uint16_t>(most));
+    for (rte_mbuf* const mbuf : std::span(mbufs).first(taken)) {
+      if (is_cut(*mbuf)) [[unlikely]] {
+        ++rx_cut_;
+        rx_cut_bytes_ += mbuf->pkt_len;
+        rte_pktmbuf_free(mbuf);
+        continue;
+      }
+      into[count] = chain_of(*mbuf, pool_);
+      mark(*into[count], mbuf->ol_flags, rx_checksum_flags_);
+      ++count;
+    }
+  } while (taken == most && count < into.size());
   return count;
+}
+
+void DpdkPort::on_wait_error() noexcept {
+  if (kind_ == PortKind::af_packet) detail::take_error(wait_fd_);
+}
+
+/// The kernel's count of a tap begins with the interface, that of a packet socket when it is read.
+std::uint64_t DpdkPort::lost_in_kernel() const noexcept {
+  if (kind_ == PortKind::af_packet) {
+    kernel_drops_ += detail::take_overruns(wait_fd_);
+  } else {
+    // The interface may have been moved or deleted since.
+    const std::uint64_t drops = std::max(detail::unsent_packets(interface_), drops_before_);
+    kernel_drops_ = std::max(kernel_drops_, drops - drops_before_);
+  }
+  return kernel_drops_;
 }
 
 DeviceStats DpdkPort::stats() const noexcept {
   rte_eth_stats counted{};
   rte_eth_stats_get(port_, &counted);
-  // Not its oerrors: most drivers count there what they leave to us, and are offered again.
-  return {.rx_packets = counted.ipackets,
-          .rx_bytes = counted.ibytes,
-          .rx_dropped = counted.imissed + counted.ierrors + counted.rx_nombuf,
+  const std::uint64_t lost = counted.imissed + counted.ierrors + counted.rx_nombuf;
+  // Tap counts in its oerrors what it leaves to us, which is offered again; af_packet takes it all.
+  const std::uint64_t unsent = kind_ == PortKind::af_packet ? counted.oerrors : 0;
+  return {.rx_packets = counted.ipackets - rx_cut_,
+          .rx_bytes = counted.ibytes - rx_cut_bytes_,
+          .rx_dropped = lost + rx_cut_ + lost_in_kernel(),
           .tx_packets = counted.opackets,
           .tx_bytes = counted.obytes,
-          .tx_dropped = tx_dropped_};
+          .tx_dropped = tx_dropped_ + unsent};
 }
 
 }  // namespace pinion

@@ -36,6 +36,9 @@ class ThreadAsItWas {
 /// nobody handles, and polls its descriptor plainly when it finds none. Taking O_ASYNC off the
 /// descriptor afterwards would be too late: a packet that has come by then, signalled to a thread
 /// that blocks nothing, leaves the port waiting for the next signal for ever.
+///
+/// The handler does nothing, and is not SIG_IGN, which would drop signals that wait and go on in
+/// programs that are started meanwhile. What another thread sets meanwhile stays.
 class RealTimeSignalsInUse {
  public:
   RealTimeSignalsInUse() noexcept;
@@ -44,7 +47,7 @@ class RealTimeSignalsInUse {
   RealTimeSignalsInUse& operator=(const RealTimeSignalsInUse&) = delete;
 
  private:
-  std::array<bool, NSIG> taken_{};
+  std::array<bool, NSIG> taken_{};  ///< By this one, not by one that lives around it.
 };
 
 /// All of it, by one thread at a time, with what DPDK has to say of it.

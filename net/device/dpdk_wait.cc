@@ -1,24 +1,36 @@
 #include "dpdk_wait.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <linux/if_packet.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
-#include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 
+#include <fmt/format.h>
 #include <rte_ethdev.h>
 
 namespace pinion::detail {
 namespace {
 
-int option_of(int socket, int option) noexcept {
-  int value = -1;
-  socklen_t size = sizeof(value);
-  return getsockopt(socket, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
+bool is_packet_socket(int fd) noexcept {
+  int domain = -1;
+  socklen_t size = sizeof(domain);
+  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_PACKET;
+}
+
+bool is_tap(int fd) {
+  constexpr std::string_view kDevice = "/dev/net/tun";
+  std::array<char, kDevice.size() + 1> target{};
+  const std::string link = fmt::format("/proc/self/fd/{}", fd);
+  const ssize_t size = ::readlink(link.c_str(), target.data(), target.size());
+  return size > 0 && std::string_view(target.data(), static_cast<std::size_t>(size)) == kDevice;
 }
 
 /// Its driver has one that only asks about the interface beside the one that receives.
@@ -31,7 +43,7 @@ bool receives(int socket) noexcept {
 
 }  // namespace
 
-std::vector<int> sockets_of(int family) {
+std::vector<int> open_descriptors() {
   std::vector<int> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir("/proc/self/fd"), &::closedir);
   if (folder == nullptr) return found;
@@ -39,22 +51,25 @@ std::vector<int> sockets_of(int family) {
     const std::string_view name = entry->d_name;
     int fd = -1;
     const auto [stop, error] = std::from_chars(name.data(), name.data() + name.size(), fd);
-    if (error == std::errc{} && option_of(fd, SO_DOMAIN) == family) found.push_back(fd);
+    if (error == std::errc{} && fd != ::dirfd(folder.get())) found.push_back(fd);
   }
   return found;
 }
 
-int socket_family(PortKind kind) noexcept {
-  return kind == PortKind::af_packet ? AF_PACKET : -1;
-}
-
 int find_wait_descriptor(std::uint16_t port, PortKind kind, const std::vector<int>& before) {
-  const int family = socket_family(kind);
-  if (family < 0) return rte_eth_dev_rx_intr_ctl_q_get_fd(port, 0);
-  for (const int fd : sockets_of(family)) {
-    if (std::ranges::find(before, fd) == before.end() && receives(fd)) return fd;
+  if (kind != PortKind::af_packet) return rte_eth_dev_rx_intr_ctl_q_get_fd(port, 0);
+  for (const int fd : open_descriptors()) {
+    const bool is_new = std::ranges::find(before, fd) == before.end();
+    if (is_new && is_packet_socket(fd) && receives(fd)) return fd;
   }
   return -1;
+}
+
+void close_on_exec(const std::vector<int>& before) {
+  for (const int fd : open_descriptors()) {
+    if (std::ranges::find(before, fd) != before.end()) continue;
+    if (is_tap(fd) || is_packet_socket(fd)) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  }
 }
 
 }  // namespace pinion::detail

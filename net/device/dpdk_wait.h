@@ -9,16 +9,16 @@
 
 namespace pinion::detail {
 
-/// This process's sockets of one family, for comparing before and after a port was opened.
-[[nodiscard]] std::vector<int> sockets_of(int family);
+/// This process's descriptors, for comparing before and after a port was opened.
+[[nodiscard]] std::vector<int> open_descriptors();
 
-/// The family of the socket that a port of this kind receives from; -1 when it has a descriptor of
-/// its own.
-[[nodiscard]] int socket_family(PortKind kind) noexcept;
-
-/// What announces packets for a started port; -1 when nothing does. `before` are the sockets of its
-/// family that were there before it was opened.
+/// What announces packets for a started port; -1 when nothing does. `before` are the descriptors
+/// that were there before it was opened.
 [[nodiscard]] int find_wait_descriptor(std::uint16_t port, PortKind kind,
                                        const std::vector<int>& before);
+
+/// Keeps the taps and packet sockets that have come since `before` out of programs that this
+/// process starts: there they would keep the interface, or its packets.
+void close_on_exec(const std::vector<int>& before);
 
 }  // namespace pinion::detail

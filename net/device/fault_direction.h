@@ -42,6 +42,11 @@ class FaultDirection {
   /// How many more it can hold.
   [[nodiscard]] std::size_t room() const noexcept { return held_.capacity() - held_.size(); }
 
+  /// How many packets it has room for, whatever becomes of them.
+  [[nodiscard]] std::size_t admissible() const noexcept {
+    return plan_.duplication > 0 ? room() / 2 : room();
+  }
+
   /// The first packet that is due by `now`, for the caller to hand on.
   [[nodiscard]] std::optional<Held> take_due(Instant now) noexcept;
 

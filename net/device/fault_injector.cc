@@ -14,6 +14,8 @@ namespace {
 using detail::FaultDirection;
 
 constexpr std::size_t kBurst = 32;
+/// That one rx_burst() takes in at most, when few of them or none come out.
+constexpr std::size_t kMostTaken = 1024;
 constexpr std::size_t kMostHeld = std::size_t{1} << 20;
 constexpr std::uint32_t kMostCorruptedBits = 1024;
 constexpr Delay kLongestDelay = std::chrono::hours{1};
@@ -101,7 +103,7 @@ struct FaultInjector::Parts {
         rx(options.rx, ~Random(options.seed).next(), options.hold_packets, pool) {}
 
   void send_due(Instant now) noexcept;
-  void receive(Instant now, std::size_t wanted) noexcept;
+  [[nodiscard]] std::size_t receive(Instant now) noexcept;
   [[nodiscard]] std::size_t give(Instant now, std::span<Packet*> into) noexcept;
 
   Device& device;
@@ -131,16 +133,14 @@ void FaultInjector::Parts::send_due(Instant now) noexcept {
   retry_at = now + kRetry;
 }
 
-/// Takes in what has arrived, and not much more than `wanted`.
-void FaultInjector::Parts::receive(Instant now, std::size_t wanted) noexcept {
+/// Takes in a burst of what has arrived, no more than there is room for unless there is none.
+/// Returns how many; 0 when that was the last of it.
+std::size_t FaultInjector::Parts::receive(Instant now) noexcept {
   std::array<Packet*, kBurst> arrived{};
-  std::size_t total = 0;
-  std::size_t count = 0;
-  do {
-    count = device.rx_burst(now, arrived);
-    for (std::size_t i = 0; i < count; ++i) rx.admit(PacketPtr(arrived[i]), now);
-    total += count;
-  } while (count == kBurst && total < wanted);
+  const std::size_t most = std::clamp<std::size_t>(rx.admissible(), 1, kBurst);
+  const std::size_t count = device.rx_burst(now, std::span(arrived).first(most));
+  for (Packet* const packet : std::span(arrived).first(count)) rx.admit(PacketPtr(packet), now);
+  return count == most ? count : 0;
 }
 
 /// Gives what is due; returns how many.
@@ -173,15 +173,22 @@ const DeviceInfo& FaultInjector::info() const noexcept {
 
 std::size_t FaultInjector::rx_burst(Instant now, std::span<Packet*> into) noexcept {
   parts_->send_due(now);
-  const std::size_t held = parts_->give(now, into);  // Which makes room for what has arrived.
-  parts_->receive(now, into.size());
-  return held + parts_->give(now, into.subspan(held));
+  std::size_t given = parts_->give(now, into);  // Which makes room for what has arrived.
+  std::size_t total = 0;
+  std::size_t last = 1;
+  // A short burst tells that there is nothing more, so it must not come from what was lost alone.
+  while (last != 0 && given < into.size() && total < kMostTaken) {
+    last = parts_->receive(now);
+    total += last;
+    given += parts_->give(now, into.subspan(given));
+  }
+  return given;
 }
 
 std::size_t FaultInjector::tx_burst(Instant now, std::span<Packet* const> packets) noexcept {
   for (Packet* const packet : packets) {
     // What is due makes room for what comes.
-    if (parts_->tx.room() == 0) parts_->send_due(now);
+    if (parts_->tx.admissible() == 0) parts_->send_due(now);
     parts_->tx.admit(PacketPtr(packet), now);
   }
   parts_->send_due(now);
@@ -196,6 +203,14 @@ Instant FaultInjector::next_event() const noexcept {
 
 int FaultInjector::wait_descriptor() const noexcept {
   return parts_->device.wait_descriptor();
+}
+
+bool FaultInjector::announces_arrivals() const noexcept {
+  return parts_->device.announces_arrivals();
+}
+
+void FaultInjector::on_wait_error() noexcept {
+  parts_->device.on_wait_error();
 }
 
 DeviceStats FaultInjector::stats() const noexcept {

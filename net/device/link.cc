@@ -33,6 +33,8 @@ class LinkEnd final : public Device {
 
   Instant next_event() const noexcept override { return in_.next_arrival(); }
 
+  bool announces_arrivals() const noexcept override { return true; }
+
   DeviceStats stats() const noexcept override {
     return {.rx_packets = in_.received_packets(),
             .rx_bytes = in_.received_bytes(),

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 #include <pinion/net/address.h>
+#include <pinion/net/dpdk_eal.h>
+#include <pinion/net/port_name.h>
 #include <tl/expected.hpp>
 
 #include "common/net_values.h"
@@ -43,13 +45,32 @@ pinion::apps::Parsed<pinion::IpAddress> parse_address(std::string_view text) {
   return *address;
 }
 
+pinion::apps::Parsed<pinion::PortName> parse_port(std::string_view text) {
+  auto port = pinion::PortName::parse(text);
+  if (!port) return tl::unexpected(port.error().what);
+  return *port;
+}
+
+pinion::apps::Parsed<pinion::DpdkMemory> parse_memory(std::string_view text) {
+  auto memory = pinion::DpdkMemory::parse(text);
+  if (!memory) return tl::unexpected(memory.error().what);
+  return *memory;
+}
+
+std::string format_memory(const pinion::DpdkMemory& memory) {
+  for (const char* const name : {"small", "medium", "large"}) {
+    if (memory == *pinion::DpdkMemory::parse(name)) return name;
+  }
+  return fmt::format("{}M", memory.bytes >> 20);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string text(reinterpret_cast<const char*>(data + 1), size - 1);
   const auto same = [](const auto& value) { return fmt::format("{}", value); };
-  switch (data[0] % 8) {
+  switch (data[0] % 10) {
     case 0:
       check("duration", text, &parse_duration, &format_duration);
       break;
@@ -78,6 +99,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       require(again && Codec<pinion::Keepalive>::format(*again) == written, "keepalive", text);
       break;
     }
+    case 7:
+      check("port", text, &parse_port, [](const auto& port) { return to_string(port); });
+      break;
+    case 8:
+      check("memory", text, &parse_memory, &format_memory);
+      break;
     default:
       require(printable(printable(text)) == printable(text), "printable", text);
       static_cast<void>(quoted_for_shell(text));

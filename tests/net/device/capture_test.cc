@@ -1,5 +1,6 @@
 #include <pinion/net/capture.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,8 +10,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -112,6 +116,11 @@ TEST(Capture, LeavesTheDeviceAsItIs) {
   const auto capture = capture_of(device, sink);
   EXPECT_EQ(capture->next_event(), at_ns(9));
   EXPECT_EQ(capture->wait_descriptor(), 77);
+  EXPECT_TRUE(capture->announces_arrivals());
+  device.announces = false;
+  EXPECT_FALSE(capture->announces_arrivals());
+  capture->on_wait_error();
+  EXPECT_EQ(device.wait_errors, 1);
   EXPECT_EQ(&capture->info(), &device.info());
   PacketPtr packet = make_packet(*pool, Bytes{1});
   const Packet* const sent = packet.get();
@@ -262,6 +271,75 @@ TEST(CaptureFile, SaysWhyItCannotWrite) {
   EXPECT_EQ(flushed.error().code, ErrorCode::resource_exhausted);
 }
 
+/// A folder for one test.
+class ACaptureFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder = testing::TempDir() + "/pinion_capture_XXXXXX";
+    ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+    path = folder + "/trace.pcapng";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  /// A file of another program's making.
+  void make_file(const std::string& name) const {
+    std::ofstream(name) << "what was there";
+    ASSERT_EQ(::chmod(name.c_str(), 0644), 0);
+  }
+  [[nodiscard]] static mode_t mode_of(const std::string& name) {
+    struct stat status{};
+    EXPECT_EQ(::stat(name.c_str(), &status), 0);
+    return status.st_mode & 07777U;
+  }
+
+  std::string folder;
+  std::string path;
+};
+
+TEST_F(ACaptureFile, IsItsUsersAlone) {
+  ASSERT_TRUE(CaptureFile::create(path));
+  EXPECT_EQ(mode_of(path), 0600U);
+  make_file(path);
+  ASSERT_EQ(mode_of(path), 0644U);
+  ASSERT_TRUE(CaptureFile::create(path));
+  EXPECT_EQ(mode_of(path), 0600U) << "although it was there";
+  EXPECT_EQ(std::filesystem::file_size(path), 0U);
+}
+
+TEST_F(ACaptureFile, FollowsNoLinkToAFile) {
+  const std::string victim = folder + "/victim";
+  make_file(victim);
+  std::filesystem::create_symlink(victim, path);
+  const auto linked = CaptureFile::create(path);
+  ASSERT_FALSE(linked);
+  EXPECT_EQ(linked.error().code, ErrorCode::permission_denied);
+  EXPECT_NE(linked.error().hint.find(path), std::string::npos);
+  EXPECT_EQ(mode_of(victim), 0644U);
+  EXPECT_GT(std::filesystem::file_size(victim), 0U);
+  std::filesystem::remove(victim);
+  EXPECT_FALSE(CaptureFile::create(path)) << "nor makes one at its end";
+  EXPECT_FALSE(std::filesystem::exists(victim));
+}
+
+TEST_F(ACaptureFile, LeavesDevicesAsTheyAre) {
+  const mode_t before = mode_of("/dev/null");
+  EXPECT_TRUE(CaptureFile::create("/dev/null"));
+  std::filesystem::create_symlink("/dev/null", path);
+  EXPECT_TRUE(CaptureFile::create(path)) << "as /dev/stdout is";
+  EXPECT_EQ(mode_of("/dev/null"), before);
+}
+
+TEST_F(ACaptureFile, IsNotAnothersFile) {
+  if (::geteuid() != 0) GTEST_SKIP() << "no root";
+  make_file(path);
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  const auto others = CaptureFile::create(path);
+  ASSERT_FALSE(others);
+  EXPECT_EQ(others.error().code, ErrorCode::permission_denied);
+  EXPECT_NE(others.error().what.find("user 65534"), std::string::npos);
+  EXPECT_GT(std::filesystem::file_size(path), 0U);
+}
+
 /// What a command prints; empty when it fails.
 std::string output_of(const std::string& command) {
   std::FILE* const pipe = ::popen(command.c_str(), "r");
@@ -285,8 +363,10 @@ Bytes arp_request(std::uint8_t last) {
 TEST(CaptureFile, IsReadByTcpdump) {
   if (output_of("tcpdump --version 2>&1").empty()) GTEST_SKIP() << "no tcpdump";
   TestPool pool;
-  std::string path = testing::TempDir() + "/pinion_capture_XXXXXX";
-  const int descriptor = ::mkstemp(path.data());
+  // Where tcpdump is confined, it may read what is called so.
+  constexpr std::string_view kEnding = ".pcapng";
+  std::string path = testing::TempDir() + "/pinion_capture_XXXXXX" + std::string(kEnding);
+  const int descriptor = ::mkstemps(path.data(), static_cast<int>(kEnding.size()));
   ASSERT_GE(descriptor, 0);
   ASSERT_EQ(::close(descriptor), 0);
   auto file = CaptureFile::create(path);

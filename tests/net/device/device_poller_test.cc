@@ -36,6 +36,8 @@ class FakeDevice final : public Device {
   std::size_t tx_burst(Instant, std::span<Packet* const>) noexcept override { return 0; }
   Instant next_event() const noexcept override { return event; }
   int wait_descriptor() const noexcept override { return fd; }
+  bool announces_arrivals() const noexcept override { return announces || fd >= 0; }
+  void on_wait_error() noexcept override { ++wait_errors; }
   DeviceStats stats() const noexcept override { return {}; }
 
   void arrive(std::uintptr_t count) {
@@ -49,6 +51,8 @@ class FakeDevice final : public Device {
   std::size_t opens_at_poll = 0;  ///< Nor before so many polls.
   Instant event = kNever;
   int fd = -1;
+  bool announces = false;
+  int wait_errors = 0;
 
  private:
   DeviceInfo info_;
@@ -133,11 +137,40 @@ TEST_F(ADevicePoller, SaysWhatAnnouncesPackets) {
   EXPECT_EQ(by_descriptor.fd, 7);
   poller.cancel_park();
   device.fd = -1;
-  device.event = loop->fresh_now() + 1s;
+  device.event = loop->fresh_now() + 1h;
+  device.announces = true;
   EXPECT_EQ(poller.prepare_park().kind, ParkAnswer::Kind::elsewhere);
   EXPECT_LE(loop->wheel().next_expiry(), device.event + 1ms);
   poller.cancel_park();
   EXPECT_EQ(loop->wheel().next_expiry(), kNever) << "the sleep's timer goes with the sleep";
+  device.event = loop->now();
+  EXPECT_EQ(poller.prepare_park().kind, ParkAnswer::Kind::refuse) << "due now";
+  poller.cancel_park();
+}
+
+TEST_F(ADevicePoller, DozesBesideADeviceOfWhichOnlyAPartIsAnnounced) {
+  device.event = loop->fresh_now() + 1h;  // As of a fault injector around a blind device.
+  EXPECT_EQ(poller.prepare_park().kind, ParkAnswer::Kind::doze);
+  EXPECT_LE(loop->wheel().next_expiry(), device.event + 1ms);
+  poller.cancel_park();
+  device.opens_at_poll = 20;
+  device.arrive(1);
+  sink.loop = loop.get();
+  sink.enough = 1;
+  loop->run();
+  EXPECT_EQ(sink.taken.size(), 1U);
+  EXPECT_GE(loop->stats().dozes, 1U);
+}
+
+TEST_F(ADevicePoller, TellsTheDeviceOfAnErrorOfItsDescriptor) {
+  device.fd = 1'000'000;
+  device.opens_at_poll = 20;
+  device.arrive(1);
+  sink.loop = loop.get();
+  sink.enough = 1;
+  loop->run();
+  EXPECT_GE(device.wait_errors, 1);
+  EXPECT_GE(loop->stats().dozes, 1U);
 }
 
 TEST_F(ADevicePoller, WakesTheLoopByTheDevicesDescriptor) {
@@ -155,6 +188,7 @@ TEST_F(ADevicePoller, WakesTheLoopByTheDevicesDescriptor) {
 
 TEST_F(ADevicePoller, WakesTheLoopForTheDevicesNextEvent) {
   device.event = device.opens = loop->fresh_now() + 20ms;
+  device.announces = true;
   device.arrive(1);
   sink.loop = loop.get();
   sink.enough = 1;

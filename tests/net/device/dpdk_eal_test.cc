@@ -6,13 +6,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "device/dpdk_log.h"
+#include "device/dpdk_setup.h"
 #include "dpdk_world.h"
 
 namespace pinion::test {
@@ -80,6 +84,11 @@ TEST(DpdkEalDeathTest, LeavesNoFilesBehind) {
     eal->reset();
     return !has_runtime_folder();
   });
+  in_another_process({.telemetry = true}, [](auto& eal) {
+    if (!eal || !has_runtime_folder()) return false;
+    eal->reset();
+    return !has_runtime_folder();
+  });
   in_another_process({.arguments = {"--vdev", "nonsense"}},
                      [](const auto& eal) { return !eal && !has_runtime_folder(); });
 }
@@ -127,6 +136,74 @@ TEST(DpdkEalDeathTest, LeavesTheThreadAndItsSignalsAsTheyWere) {
         std::_Exit(all_well ? 0 : 1);
       },
       ::testing::ExitedWithCode(0), "");
+}
+
+TEST(RealTimeSignalsInUse, LeavesWhatAnotherThreadSetsMeanwhile) {
+  const int signal = SIGRTMIN + 2;
+  struct sigaction action{};
+  {
+    const detail::RealTimeSignalsInUse in_use;
+    sigaction(signal, nullptr, &action);
+    EXPECT_NE(action.sa_handler, SIG_DFL) << "the driver would take it";
+    EXPECT_NE(action.sa_handler, SIG_IGN) << "programs that are started would ignore it for ever";
+    action = {};
+    action.sa_handler = [](int) {};
+    sigaction(signal, &action, nullptr);
+  }
+  struct sigaction after{};
+  sigaction(signal, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, action.sa_handler);
+  after.sa_handler = SIG_DFL;
+  sigaction(signal, &after, nullptr);
+}
+
+TEST(RealTimeSignalsInUse, LosesNoSignalThatWaits) {
+  sigset_t waiting;
+  sigemptyset(&waiting);
+  sigaddset(&waiting, SIGRTMIN + 3);
+  sigset_t before;
+  pthread_sigmask(SIG_BLOCK, &waiting, &before);
+  ASSERT_EQ(raise(SIGRTMIN + 3), 0);
+  {
+    const detail::RealTimeSignalsInUse in_use;
+  }
+  const timespec at_once{};
+  EXPECT_EQ(sigtimedwait(&waiting, nullptr, &at_once), SIGRTMIN + 3);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+/// What stands on the log when DPDK has said this and `ask` has asked for it or not.
+template <class Ask>
+std::string log_after(std::initializer_list<const char*> lines, Ask ask) {
+  ::testing::internal::CaptureStderr();
+  {
+    detail::DpdkWords words;
+    for (const char* const line : lines) EXPECT_TRUE(words.keep(line));
+    ask(words);
+  }
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(DpdkWords, AreOnTheLogUnlessSomebodyAskedForThem) {
+  const auto no_one = [](const detail::DpdkWords&) {};
+  EXPECT_NE(log_after({"one", "two"}, no_one).find("warn  one; two"), std::string::npos);
+  EXPECT_EQ(log_after({}, no_one), "");
+  const auto asks = [](const detail::DpdkWords& words) { EXPECT_EQ(words.text(), "one; two"); };
+  EXPECT_EQ(log_after({"one", "two"}, asks), "");
+  const auto asks_early = [](detail::DpdkWords& words) {
+    EXPECT_EQ(words.text(), "one");
+    EXPECT_TRUE(words.keep("two"));
+  };
+  EXPECT_NE(log_after({"one"}, asks_early).find("warn  two\n"), std::string::npos);
+  const auto forgives = [](const detail::DpdkWords& words) { words.forgive(); };
+  EXPECT_EQ(log_after({"one"}, forgives), "");
+  const auto nested = [](detail::DpdkWords& words) {
+    {
+      const detail::DpdkWords inner;
+    }
+    EXPECT_EQ(words.or_else("nothing"), "outer");
+  };
+  EXPECT_EQ(log_after({"outer"}, nested), "");
 }
 
 /// The signals that a thread has blocked, as the kernel prints them.

@@ -95,17 +95,35 @@ TEST(EalArguments, TakeHugepagesWithoutFiles) {
 }
 
 TEST(EalArguments, RefuseWhatPinionDecides) {
-  for (const char* argument :
-       {"-m", "-m64", "--no-huge", "--in-memory", "--in-mem", "-l0", "-c3", "--lcores=0@1",
-        "--lcor=0", "--file-prefix=x", "--file", "-l", "--proc-type=secondary", "--no-telemetry"}) {
+  for (const char* argument : {"-m",
+                               "-m64",
+                               "--no-huge",
+                               "--in-memory",
+                               "--in-mem",
+                               "-l0",
+                               "-c3",
+                               "--lcores=0@1",
+                               "--lcor=0",
+                               "--lc=0@0",
+                               "--te",
+                               "--in",
+                               "-vm64",
+                               "-vvl0",
+                               "-hc1",
+                               "--file-prefix=x",
+                               "--file",
+                               "-l",
+                               "--proc-type=secondary",
+                               "--no-telemetry"}) {
     const std::vector<std::string> given = {"--log-level=8", argument};
     const Result<> checked = detail::check_eal_arguments(given);
     ASSERT_FALSE(checked) << argument;
     EXPECT_NE(checked.error().what.find('\'' + std::string(argument) + '\''), std::string::npos);
     EXPECT_FALSE(checked.error().hint.empty());
   }
-  const std::vector<std::string> others = {"--log-level=8", "--vdev=net_null0", "-d", "x.so",
-                                           "--vdev=net_null1,copy=1"};
+  const std::vector<std::string> others = {
+      "--log-level=8", "--vdev=net_null0",       "-d", "x.so", "-dm.so", "-v", "-h",
+      "-n4",           "--vdev=net_null1,copy=1"};
   EXPECT_TRUE(detail::check_eal_arguments(others));
 }
 
@@ -114,11 +132,11 @@ Result<DpdkPortPlan> plan_of(std::string_view text, std::size_t interface_mtu = 
 }
 
 TEST(DpdkPortPlan, TellsTheDriverWhatThePortIs) {
-  const auto tap = plan_of("tap:ptap0,mtu=9000,mac=02:00:00:00:00:2a", 0);
+  const auto tap = plan_of("tap:ptap0,mtu=1504,mac=02:00:00:00:00:2a", 0);
   ASSERT_TRUE(tap);
   EXPECT_EQ(tap->vdev, "net_tap_ptap0");
   EXPECT_EQ(tap->arguments, "iface=ptap0");
-  EXPECT_EQ(tap->mtu, 9000U);
+  EXPECT_EQ(tap->mtu, 1504U);
   EXPECT_EQ(tap->mac, (MacAddress{2, 0, 0, 0, 0, 42}));
 
   const auto packet = plan_of("af_packet:veth0,mtu=1400");
@@ -126,22 +144,34 @@ TEST(DpdkPortPlan, TellsTheDriverWhatThePortIs) {
   EXPECT_EQ(packet->vdev, "net_af_packet_veth0");
   EXPECT_EQ(packet->arguments, "iface=veth0,blocksz=4096,framesz=2048,framecnt=512");
   EXPECT_EQ(packet->mtu, 1400U);
-  EXPECT_EQ(plan_of("af_packet:veth0", 9000)->mtu, 9000U) << "the interface's";
+  EXPECT_EQ(plan_of("af_packet:veth0", 1300)->mtu, 1300U) << "the interface's";
+  EXPECT_EQ(plan_of("af_packet:veth0,mtu=1500", 9000)->mtu, 1500U);
   EXPECT_EQ(plan_of("tap:ptap0", 0)->mtu, 1500U);
 }
 
 TEST(DpdkPortPlan, RefusesSettingsThatAreWrongOrOfAnotherKind) {
   for (const char* text :
-       {"tap:a,mtu=67", "tap:a,mtu=9217", "tap:a,mtu=x", "tap:a,mtu=1500x", "af_packet:a,mtu=1501",
-        "tap:a,mac=03:00:00:00:00:01", "tap:a,mac=00:00:00:00:00:00", "tap:a,mac=02:00:00:00:00",
-        "tap:a,mac=02-00-00-00-00-01", "tap:a,mac=2:00:00:00:00:0001", "tap:a,role=server",
-        "af_packet:a,mac=02:00:00:00:00:01"}) {
+       {"tap:a,mtu=67", "tap:a,mtu=1505", "af_packet:a,mtu=1501", "tap:a,mtu=99999999999999999999",
+        "tap:a,mtu=x", "tap:a,mtu=1500x", "tap:a,mac=03:00:00:00:00:01",
+        "tap:a,mac=00:00:00:00:00:00", "tap:a,mac=02:00:00:00:00", "tap:a,mac=02-00-00-00-00-01",
+        "tap:a,mac=2:00:00:00:00:0001", "tap:a,role=server", "af_packet:a,mac=02:00:00:00:00:01"}) {
     const auto plan = plan_of(text);
     ASSERT_FALSE(plan) << text;
     EXPECT_EQ(plan.error().code, ErrorCode::invalid_argument);
     EXPECT_NE(plan.error().what.find(text), std::string::npos) << plan.error().what;
     EXPECT_FALSE(plan.error().hint.empty());
   }
+}
+
+TEST(DpdkPortPlan, TakesNoMoreThanTheInterfacesMtuAndTheDrivers) {
+  const auto above = plan_of("af_packet:veth0,mtu=1400", 1300);
+  ASSERT_FALSE(above);
+  EXPECT_EQ(above.error().hint, "ip link set veth0 mtu 1400");
+  const auto jumbo = plan_of("af_packet:veth0", 9000);
+  ASSERT_FALSE(jumbo);
+  EXPECT_EQ(jumbo.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(jumbo.error().what.find("MTU of 9000"), std::string::npos);
+  EXPECT_EQ(jumbo.error().hint, "af_packet:veth0,mtu=1500, or: ip link set veth0 mtu 1500");
 }
 
 TEST(DpdkPortCheck, NamesWhatIsMissing) {

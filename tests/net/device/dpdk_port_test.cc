@@ -1,16 +1,19 @@
 #include <fcntl.h>
 #include <net/if.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <pinion/lib/random.h>
 #include <pinion/test/seed.h>
 
+#include "device/dpdk_wait.h"
 #include "dpdk_world.h"
 
 // DPDK ports against the kernel at their other end.
@@ -19,45 +22,6 @@ namespace pinion::test {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-/// A packet of the pool with these bytes.
-PacketPtr packet_with(PacketPool& pool, std::span<const std::byte> bytes) {
-  PacketPtr packet(pool.allocate());
-  EXPECT_TRUE(packet);
-  std::byte* const room = packet->append(bytes.size());
-  EXPECT_NE(room, nullptr);
-  std::ranges::copy(bytes, room);
-  return packet;
-}
-
-/// The same in a chain, cut at random.
-PacketPtr chain_with(PacketPool& pool, std::span<const std::byte> bytes, std::size_t segments,
-                     Random& random) {
-  PacketPtr head;
-  Packet* last = nullptr;
-  for (std::size_t left = segments; left > 0; --left) {
-    const std::size_t most = bytes.size() - (left - 1);
-    const std::size_t size = left == 1 ? bytes.size() : random.between<std::size_t>(1, most);
-    PacketPtr segment = packet_with(pool, bytes.first(size));
-    bytes = bytes.subspan(size);
-    Packet* const added = segment.get();
-    if (last == nullptr) {
-      head = std::move(segment);
-    } else {
-      last->set_next_segment(segment.take());
-    }
-    last = added;
-  }
-  return head;
-}
-
-/// Whether the device took it.
-bool sent(Device& device, PacketPtr packet) {
-  Packet* const offered = packet.get();
-  if (device.tx_burst({}, std::span(&offered, 1)) == 0) return false;
-  static_cast<void>(packet.take());
-  return true;
-}
 
 /// One that is a member of each test: a pool, a tap, and what the kernel sees of it.
 class ATap : public ::testing::Test {
@@ -322,6 +286,48 @@ TEST_F(ATap, HasTheProcessSignalledForNoPacket) {
   EXPECT_NE(flags & O_NONBLOCK, 0);
 }
 
+TEST_F(ATap, HasFramesAsLongAsItsDriverTakes) {
+  open({.packets = 1023}, "tap:ptap0,mtu=1504");
+  const Bytes frame = make_frame(1518, random.next());
+  kernel->send(frame);
+  PacketPtr packet = receive(*port);
+  ASSERT_TRUE(packet);
+  EXPECT_EQ(bytes_of(*packet), frame);
+  ASSERT_TRUE(sent(*port, std::move(packet)));
+  EXPECT_EQ(kernel->receive(), frame);
+}
+
+TEST_F(ATap, CountsWhatTheKernelFoundNoRoomFor) {
+  const Bytes frame = make_frame(60, random.next());
+  constexpr std::uint64_t kSent = 3000;  // Its queue is for 1000.
+  for (std::uint64_t i = 0; i < kSent; ++i) kernel->offer(frame);
+  std::uint64_t received = 0;
+  std::array<Packet*, 32> burst{};
+  while (const std::size_t count = port->rx_burst({}, burst)) {
+    for (Packet* const packet : std::span(burst).first(count)) packet->release();
+    received += count;
+  }
+  const std::uint64_t dropped = port->stats().rx_dropped;
+  EXPECT_GE(dropped, 1U);
+  EXPECT_GE(received + dropped, kSent);
+  kernel.reset();
+  ASSERT_TRUE(shell("ip link delete ptap0"));
+  EXPECT_EQ(port->stats().rx_dropped, dropped) << "it does not forget them with the interface";
+}
+
+TEST_F(ATap, IsNotInheritedByProgramsThatAreStarted) {
+  int taps = 0;
+  for (const int fd : detail::open_descriptors()) {
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    std::array<char, 64> target{};
+    if (readlink(link.c_str(), target.data(), target.size() - 1) < 0) continue;
+    if (std::string_view(target.data()) != "/dev/net/tun") continue;
+    ++taps;
+    EXPECT_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+  }
+  EXPECT_GE(taps, 1);
+}
+
 TEST_F(ATap, IsOpenedOnce) {
   const auto again = try_port(*pool, "tap:ptap0");
   ASSERT_FALSE(again);
@@ -359,6 +365,7 @@ TEST(DpdkPort, SaysWhyItCannotBeOpenedBeforeItMakesAnything) {
   PINION_TEST_NEEDS_PORTS();
   const auto pool = make_pool({.packets = 64, .packet_size = 256});
   for (const auto& [name, code] : {std::pair{"tap:ptap1,mtu=1", ErrorCode::invalid_argument},
+                                   {"tap:ptap1,mtu=9000", ErrorCode::invalid_argument},
                                    {"tap:ptap1,speed=9", ErrorCode::invalid_argument},
                                    {"af_packet:ptap1", ErrorCode::not_found},
                                    {"pci:03:00.0", ErrorCode::unsupported},
@@ -406,47 +413,6 @@ TEST_F(ATap, MarksTheChecksumsThatItHasVerified) {
   ASSERT_TRUE(unknown);
   EXPECT_FALSE(unknown->has(PacketMark::ip_checksum_good));
   EXPECT_FALSE(unknown->has(PacketMark::transport_checksum_good));
-}
-
-/// Ports on an interface that exists, one end of a veth pair.
-class OnVeth : public ::testing::Test {
- protected:
-  void SetUp() override {
-    PINION_TEST_NEEDS_PORTS();
-    ASSERT_TRUE(shell("ip link add pveth0 type veth peer name pveth1"));
-    ASSERT_TRUE(shell("ip link set pveth0 up && ip link set pveth1 up"));
-  }
-  void TearDown() override { shell("ip link delete pveth0"); }
-};
-
-TEST_F(OnVeth, PassesPacketsBothWaysAndSaysWhenTheyCome) {
-  const auto pool = make_pool({.packets = 8191});
-  {
-    const auto port = open_port(*pool, "af_packet:pveth0");
-    const KernelEnd peer("pveth1");
-    EXPECT_GE(port->wait_descriptor(), 0);
-    EXPECT_EQ(port->info().mtu, 1500U);
-    Random random{seed()};
-    for (int i = 0; i < 50; ++i) {
-      const Bytes in = make_frame(random.between<std::size_t>(60, 1514), random.next());
-      peer.send(in);
-      const PacketPtr packet = receive(*port);
-      ASSERT_TRUE(packet);
-      ASSERT_EQ(bytes_of(*packet), in);
-      const Bytes out = make_frame(random.between<std::size_t>(60, 1514), random.next());
-      ASSERT_TRUE(sent(*port, chain_with(*pool, out, 3, random)));
-      ASSERT_EQ(peer.receive(), out);
-    }
-  }
-  EXPECT_EQ(pool->lent(), 0U);
-  EXPECT_NE(if_nametoindex("pveth0"), 0U) << "it is the operator's";
-}
-
-TEST_F(OnVeth, TakesNoMoreThanTheInterfacesMtu) {
-  const auto pool = make_pool({.packets = 8191});
-  const auto port = try_port(*pool, "af_packet:pveth0,mtu=1501");
-  ASSERT_FALSE(port);
-  EXPECT_EQ(port.error().hint, "ip link set pveth0 mtu 1501");
 }
 
 }  // namespace

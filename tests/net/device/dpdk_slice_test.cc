@@ -223,5 +223,80 @@ TEST(DpdkSlice, AnswersTheKernelsPingsAndSleepsInBetween) {
   EXPECT_EQ(if_nametoindex("ptap0"), 0U);
 }
 
+class Nobody final : public PacketSink {
+ public:
+  void receive(Instant, std::span<Packet* const> packets) override {
+    for (Packet* const packet : packets) packet->release();
+  }
+};
+
+/// How much of a CPU a loop takes that sleeps beside the port.
+double share_beside(Device& port) {
+  MonotonicTime time;
+  LoopOptions options;
+  options.idle = IdlePolicy::park;
+  auto loop = Loop::create(options, time);
+  EXPECT_TRUE(loop) << to_string(loop.error());
+  Nobody sink;
+  const DevicePoller poller(**loop, port, sink);
+  IdleShare idle(**loop);
+  (*loop)->post(idle);
+  (*loop)->run();
+  return idle.share;
+}
+
+TEST(DpdkSlice, SleepsBesideAnInterfaceThatWentDown) {
+  PINION_TEST_NEEDS_PORTS();
+  ASSERT_TRUE(shell("ip link add pveth0 type veth peer name pveth1"));
+  ASSERT_TRUE(shell("ip link set pveth0 up && ip link set pveth1 up"));
+  const auto pool = make_pool({.packets = 1023});
+  {
+    const auto port = open_port(*pool, "af_packet:pveth0");
+    ASSERT_TRUE(shell("ip link set pveth0 down"));
+    EXPECT_LT(share_beside(*port), kIdleShare);
+    ASSERT_TRUE(shell("ip link set pveth0 up"));
+    EXPECT_LT(share_beside(*port), kIdleShare);
+  }
+  shell("ip link delete pveth0");
+}
+
+TEST(DpdkSlice, SleepsBesideATapWhoseInterfaceWasDeleted) {
+  PINION_TEST_NEEDS_PORTS();
+  const auto pool = make_pool({.packets = 1023});
+  const auto port = open_port(*pool, "tap:ptap0");
+  ASSERT_TRUE(shell("ip link delete ptap0"));
+  EXPECT_LT(share_beside(*port), kIdleShare);
+}
+
+/// Closes a port in a task and opens it again.
+Task<> open_again(std::unique_ptr<DevicePoller>& poller, std::unique_ptr<DpdkPort>& port,
+                  DpdkPacketPool& pool, Loop& loop, bool& opened) {
+  poller.reset();
+  port.reset();
+  auto again = try_port(pool, "tap:ptap0");
+  opened = again.has_value();
+  EXPECT_TRUE(opened) << to_string(again.error());
+  loop.stop();
+  co_return;
+}
+
+TEST(DpdkSlice, LeavesTheNameOfAPortThatIsClosedFree) {
+  PINION_TEST_NEEDS_PORTS();
+  const auto pool = make_pool({.packets = 1023});
+  MonotonicTime time;
+  LoopOptions options;
+  options.idle = IdlePolicy::park;
+  auto loop = Loop::create(options, time);
+  ASSERT_TRUE(loop) << to_string(loop.error());
+  auto port = open_port(*pool, "tap:ptap0");
+  Nobody sink;
+  auto poller = std::make_unique<DevicePoller>(**loop, *port, sink);
+  (*loop)->run_until([] { return false; }, 20ms);  // Sleeps on the port's descriptor.
+  bool opened = false;
+  (*loop)->spawn(open_again(poller, port, *pool, **loop, opened));
+  (*loop)->run();
+  EXPECT_TRUE(opened);
+}
+
 }  // namespace
 }  // namespace pinion::test

@@ -17,8 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include <pinion/lib/random.h>
-
 namespace pinion::test {
 namespace {
 
@@ -128,9 +126,12 @@ KernelEnd::~KernelEnd() {
   close(fd_);
 }
 
+bool KernelEnd::offer(std::span<const std::byte> frame) const {
+  return write(fd_, frame.data(), frame.size()) == static_cast<ssize_t>(frame.size());
+}
+
 void KernelEnd::send(std::span<const std::byte> frame) const {
-  EXPECT_EQ(write(fd_, frame.data(), frame.size()), static_cast<ssize_t>(frame.size()))
-      << std::strerror(errno);
+  EXPECT_TRUE(offer(frame)) << std::strerror(errno);
 }
 
 std::vector<std::byte> KernelEnd::receive() const {
@@ -160,6 +161,42 @@ std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed) {
     frame[kTypeOffset + 1] = std::byte{kFrameType & 0xff};
   }
   return frame;
+}
+
+PacketPtr packet_with(PacketPool& pool, std::span<const std::byte> bytes) {
+  PacketPtr packet(pool.allocate());
+  EXPECT_TRUE(packet);
+  std::byte* const room = packet->append(bytes.size());
+  EXPECT_NE(room, nullptr);
+  std::ranges::copy(bytes, room);
+  return packet;
+}
+
+PacketPtr chain_with(PacketPool& pool, std::span<const std::byte> bytes, std::size_t segments,
+                     Random& random) {
+  PacketPtr head;
+  Packet* last = nullptr;
+  for (std::size_t left = segments; left > 0; --left) {
+    const std::size_t most = bytes.size() - (left - 1);
+    const std::size_t size = left == 1 ? bytes.size() : random.between<std::size_t>(1, most);
+    PacketPtr segment = packet_with(pool, bytes.first(size));
+    bytes = bytes.subspan(size);
+    Packet* const added = segment.get();
+    if (last == nullptr) {
+      head = std::move(segment);
+    } else {
+      last->set_next_segment(segment.take());
+    }
+    last = added;
+  }
+  return head;
+}
+
+bool sent(Device& device, PacketPtr packet) {
+  Packet* const offered = packet.get();
+  if (device.tx_burst({}, std::span(&offered, 1)) == 0) return false;
+  static_cast<void>(packet.take());
+  return true;
 }
 
 PacketPtr receive(Device& device, std::size_t type) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pinion/lib/random.h>
 #include <pinion/lib/result.h>
 #include <pinion/net/dpdk_eal.h>
 #include <pinion/net/dpdk_pool.h>
@@ -62,6 +63,8 @@ class KernelEnd {
   KernelEnd& operator=(const KernelEnd&) = delete;
 
   void send(std::span<const std::byte> frame) const;
+  /// The same where it may be refused: whether it was taken.
+  bool offer(std::span<const std::byte> frame) const;
 
   /// The next frame of kFrameType that came in; empty when none did within a Patience.
   [[nodiscard]] std::vector<std::byte> receive() const;
@@ -75,6 +78,16 @@ inline constexpr std::size_t kFrameType = 0x88b5;
 
 /// A frame of `size` bytes with that type, random bytes behind it.
 [[nodiscard]] std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed);
+
+/// A packet of the pool with these bytes.
+[[nodiscard]] PacketPtr packet_with(PacketPool& pool, std::span<const std::byte> bytes);
+
+/// The same in a chain, cut at random.
+[[nodiscard]] PacketPtr chain_with(PacketPool& pool, std::span<const std::byte> bytes,
+                                   std::size_t segments, Random& random);
+
+/// Whether the device took it.
+[[nodiscard]] bool sent(Device& device, PacketPtr packet);
 
 /// The next packet of that type, sleeping on the device's descriptor in between; an empty pointer
 /// when none came within a Patience.

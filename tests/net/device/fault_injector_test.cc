@@ -1,6 +1,7 @@
 #include <pinion/net/fault_injector.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -103,6 +104,11 @@ TEST(FaultInjector, PassesEverythingAsItIsWithoutFaults) {
   }
   EXPECT_EQ(injector->next_event(), kNever);
   EXPECT_EQ(injector->wait_descriptor(), 77);
+  EXPECT_TRUE(injector->announces_arrivals());
+  device.announces = false;
+  EXPECT_FALSE(injector->announces_arrivals());
+  injector->on_wait_error();
+  EXPECT_EQ(device.wait_errors, 1);
   EXPECT_EQ(injector->info().max_tx_segments, 4U);
   EXPECT_EQ(injector->stats().tx_packets, 100U);
   EXPECT_EQ(injector->tx_faults().passed, 100U);
@@ -388,6 +394,60 @@ TEST(FaultInjector, DropsOfWhatArrivesWhatItCannotHold) {
   EXPECT_EQ(injector->rx_burst(at_ns(1'000'000), into), 10U);
   EXPECT_EQ(injector->rx_faults().overflowed, 5U) << "what is due makes room first";
   for (std::uint32_t i = 0; i < 10; ++i) EXPECT_EQ(number_of(bytes_of(*PacketPtr(into[i]))), i);
+}
+
+TEST(FaultInjector, TakesNoMoreThanItCanHoldWhileThatCanBeHandedOn) {
+  for (const double duplication : {0.0, 1.0}) {
+    TestPool pool;
+    ScriptedDevice device;
+    FaultOptions options;
+    options.hold_packets = 10;
+    options.rx.duplication = duplication;
+    const auto injector = injector_of(device, *pool, options);
+    for (std::uint32_t i = 0; i < 100; ++i) {
+      device.arriving.push_back(make_packet(*pool, numbered(i)));
+    }
+    std::size_t received = 0;
+    std::size_t count = 0;
+    do {
+      std::array<Packet*, 32> into{};
+      count = injector->rx_burst(at_ns(0), into);
+      received += count;
+      for (Packet* const packet : std::span(into).first(count)) packet->release();
+    } while (count == 32);
+    EXPECT_EQ(received, duplication == 0 ? 100U : 200U);
+    EXPECT_TRUE(device.arriving.empty()) << "a short burst, but the last";
+    EXPECT_EQ(injector->rx_faults().overflowed, 0U);
+  }
+}
+
+TEST(FaultInjector, GivesAShortBurstOnlyWhenTheDeviceHasNoMore) {
+  TestPool pool;
+  ScriptedDevice device;
+  FaultOptions options;
+  options.rx.loss = 0.97;
+  const auto injector = injector_of(device, *pool, options);
+  for (std::uint32_t i = 0; i < 500; ++i) {
+    device.arriving.push_back(make_packet(*pool, numbered(i)));
+  }
+  std::array<Packet*, 32> into{};
+  const std::size_t count = injector->rx_burst(at_ns(0), into);
+  ASSERT_LT(count, 32U) << "of 500, 15 in the mean";
+  EXPECT_TRUE(device.arriving.empty());
+  for (Packet* const packet : std::span(into).first(count)) packet->release();
+}
+
+TEST(FaultInjector, LosesOnlySoManyAtOnce) {
+  TestPool pool;
+  ScriptedDevice device;
+  FaultOptions options;
+  options.rx.loss = 1;
+  const auto injector = injector_of(device, *pool, options);
+  for (std::uint32_t i = 0; i < 2000; ++i) {
+    device.arriving.push_back(make_packet(*pool, numbered(i)));
+  }
+  EXPECT_FALSE(receive(*injector, at_ns(0)));
+  EXPECT_GT(device.arriving.size(), 900U) << "somebody else has a turn";
 }
 
 TEST(FaultInjector, DropsWhatItCannotCopy) {

@@ -91,6 +91,7 @@ TEST(Link, TakesTheTimeThatTheBitsTake) {
   }
   EXPECT_EQ(link->b().next_event(), kNever);
   EXPECT_EQ(link->a().next_event(), kNever);
+  EXPECT_TRUE(link->a().announces_arrivals());
 }
 
 TEST(Link, CountsFramingOnRequest) {

@@ -46,6 +46,8 @@ class ScriptedDevice final : public Device {
 
   Instant next_event() const noexcept override { return event; }
   int wait_descriptor() const noexcept override { return 77; }
+  bool announces_arrivals() const noexcept override { return announces; }
+  void on_wait_error() noexcept override { ++wait_errors; }
   DeviceStats stats() const noexcept override { return stats_; }
 
   PacketQueue arriving;
@@ -53,6 +55,8 @@ class ScriptedDevice final : public Device {
   std::size_t sent_shared = 0;
   std::size_t room = std::numeric_limits<std::size_t>::max();  ///< For what is to be sent.
   Instant event = kNever;
+  bool announces = true;
+  int wait_errors = 0;
 
  private:
   DeviceInfo info_{.mac = {2, 0, 0, 0, 0, 1}, .mtu = 1500, .max_tx_segments = 4};

@@ -187,6 +187,8 @@ class Loop {
   PINION_EXPORT void set_submission_mode(SubmissionMode mode) noexcept;
 
   PINION_EXPORT void add_poller(Poller& poller) noexcept;
+  /// On the loop's thread, the descriptor that it waited for is let go of before this returns; from
+  /// elsewhere, before the loop runs, there is none.
   PINION_EXPORT void remove_poller(Poller& poller) noexcept;
 
   PINION_EXPORT void add_drainable(Drainable& drainable) noexcept;
@@ -227,6 +229,8 @@ class Loop {
     Poller* poller = nullptr;
     int fd = -1;            // What the last operation polls.
     bool prepared = false;  // Has been told of the sleep that comes.
+    bool failed = false;    // Polling found an error of which the poller has not been told.
+    Instant poll_again_at;  // Not before, after an error.
   };
   struct Doorbell : Completion {
     Doorbell() noexcept : Completion(&on_rung) {}
@@ -295,7 +299,8 @@ class Loop {
   void begin_idling() noexcept;
   bool park();
   bool still_nothing_to_do(Delay& longest);
-  void arm_descriptor(PollerSlot& slot, int fd);
+  bool arm_descriptor(PollerSlot& slot, int fd, Delay& longest);
+  bool doze(Delay& longest) noexcept;
   void arm_doorbell();
   void ring_eventfd() noexcept;
   void count_wake(RingWake cause, bool rung) noexcept;

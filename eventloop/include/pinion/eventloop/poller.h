@@ -19,7 +19,7 @@ namespace pinion {
 struct ParkAnswer {
   enum class Kind : std::uint8_t {
     elsewhere,   ///< Its work announces itself through completions, timers or messages.
-    descriptor,  ///< A readable descriptor announces it.
+    descriptor,  ///< A readable descriptor announces it. While it is in error, the same as doze.
     doze,        ///< Nothing announces it: sleep at most LoopOptions::doze_max.
     refuse,      ///< There is work already: don't sleep.
   };
@@ -52,6 +52,11 @@ class Poller {
 
   /// Once after every prepare_park(), whether the loop slept or not.
   virtual void cancel_park() {}
+
+  /// The descriptor that was to announce work had an error, was hung up or closed instead. Called
+  /// before the next prepare_park(): mend it if that can be done. The loop dozes for 100 ms before
+  /// it waits for the same descriptor again.
+  virtual void on_wait_error() {}
 
   /// The loop's run has ended in a Runtime, while others may go on: it turns no more but to die, or
   /// to handle messages. Hand over what others can do.

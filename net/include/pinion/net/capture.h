@@ -40,7 +40,8 @@ class CaptureSink {
 /// A file that only its user may read, since packets are private.
 class CaptureFile final : public CaptureSink {
  public:
-  /// Creates the file or empties it.
+  /// Creates the file, or empties one that is this user's, which others may not read from then on.
+  /// A path that leads to a device or a pipe will do, a link to a file not.
   [[nodiscard]] PINION_EXPORT static Result<std::unique_ptr<CaptureFile>> create(std::string path);
 
   CaptureFile(const CaptureFile&) = delete;
@@ -96,6 +97,8 @@ class Capture final : public Device {
       Instant now, std::span<Packet* const> packets) noexcept override;
   [[nodiscard]] PINION_EXPORT Instant next_event() const noexcept override;
   [[nodiscard]] PINION_EXPORT int wait_descriptor() const noexcept override;
+  [[nodiscard]] PINION_EXPORT bool announces_arrivals() const noexcept override;
+  PINION_EXPORT void on_wait_error() noexcept override;
   [[nodiscard]] PINION_EXPORT DeviceStats stats() const noexcept override;
 
  private:

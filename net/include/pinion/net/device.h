@@ -63,6 +63,14 @@ class Device {
   /// A descriptor that is readable when packets wait; -1 when nothing announces them.
   [[nodiscard]] virtual int wait_descriptor() const noexcept { return -1; }
 
+  /// Whether nothing comes that neither next_event() nor wait_descriptor() announces. Beside any
+  /// other device a loop sleeps for short times only, and asks it in between.
+  [[nodiscard]] virtual bool announces_arrivals() const noexcept { return wait_descriptor() >= 0; }
+
+  /// The descriptor had an error instead of packets, which would keep whoever waits for it awake:
+  /// take it away if that can be done.
+  virtual void on_wait_error() noexcept {}
+
   [[nodiscard]] virtual DeviceStats stats() const noexcept = 0;
 };
 

@@ -20,7 +20,10 @@
 ///             operation on the device's descriptor, until it has fired, which goes to the kernel
 ///             with the sleep itself.
 /// Sleep:      a device with a wait_descriptor() ends it by that, one on virtual time by
-///             next_event(); any other lets the loop doze, LoopOptions::doze_max at most.
+///             next_event(); beside one that doesn't announce all that arrives, or whose descriptor
+///             has an error, the loop dozes, LoopOptions::doze_max at most.
+/// End:        on the loop's thread, or where it never ran: the device and its descriptor may be
+///             closed at once.
 /// Full:       a turn takes at most its budget; the rest stays with the device, which drops when
 ///             nobody comes in time, counted there.
 
@@ -55,6 +58,7 @@ class PINION_EXPORT DevicePoller final : public Poller {
   std::size_t poll(Instant now, std::size_t budget) override;
   ParkAnswer prepare_park() override;
   void cancel_park() override;
+  void on_wait_error() override { device_.on_wait_error(); }
   [[nodiscard]] const char* name() const override { return "device"; }
 
   [[nodiscard]] const DevicePollerStats& stats() const noexcept { return stats_; }

@@ -24,6 +24,8 @@
 /// Threading:  created and destroyed on one thread, whose CPUs and signal mask stay what they were.
 ///             EAL's own threads have every signal blocked. A loop's thread that uses ports has a
 ///             DpdkThread.
+/// Signals:    while a port or EAL is made or ends, real-time signals whose action is the default
+///             are handled by doing nothing: one that would end the process then, doesn't.
 /// Cost:       the memory is taken at once. Starting loads every driver that is installed: 0.3 s.
 /// Output:     what DPDK says goes to the log: errors as warnings, the rest at level debug, or info
 ///             when verbose. Wrong `arguments` make it print its usage to standard output, too.
@@ -52,7 +54,8 @@ struct DpdkMemory {
 
 struct DpdkOptions {
   DpdkMemory memory = {};
-  bool telemetry = false;  ///< Its socket, for dpdk-telemetry.py.
+  /// Its socket, for dpdk-telemetry.py, and a thread that serves it until the process ends.
+  bool telemetry = false;
   bool verbose = false;
   /// EAL's own arguments, as they come behind `--`. What Pinion decides by itself (memory, lcores,
   /// processes) is refused.

@@ -14,7 +14,8 @@
 /// Threading:  packets may be taken and given back on every thread that DPDK knows (DpdkThread), a
 ///             packet is on one thread at a time. A thread that it doesn't know works, slowly.
 /// Cost:       a packet's header lies behind its mbuf, its references are the mbuf's: nothing is
-///             allocated or copied beside it. A thread keeps up to 250 free packets in a cache.
+///             allocated or copied beside it. A thread keeps up to 375 free packets in a cache, and
+///             no more than three eighths of them all.
 /// Views:      indirect mbufs, which a port sends without a copy, too.
 /// Full:       allocate() gives nullptr. A port that finds no packet drops what comes, counted.
 

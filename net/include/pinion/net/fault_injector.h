@@ -97,6 +97,8 @@ class FaultInjector final : public Device {
       Instant now, std::span<Packet* const> packets) noexcept override;
   [[nodiscard]] PINION_EXPORT Instant next_event() const noexcept override;
   [[nodiscard]] PINION_EXPORT int wait_descriptor() const noexcept override;
+  [[nodiscard]] PINION_EXPORT bool announces_arrivals() const noexcept override;
+  PINION_EXPORT void on_wait_error() noexcept override;
 
   /// The device's: what it received and was given to send.
   [[nodiscard]] PINION_EXPORT DeviceStats stats() const noexcept override;

@@ -275,6 +275,8 @@ class PacketPtr {
   /// Takes over a reference that the caller holds.
   explicit PacketPtr(Packet* packet) noexcept : packet_(packet) {}
   PacketPtr(PacketPtr&& other) noexcept : packet_(std::exchange(other.packet_, nullptr)) {}
+  PacketPtr(const PacketPtr&) = delete;
+  PacketPtr& operator=(const PacketPtr&) = delete;
   PacketPtr& operator=(PacketPtr&& other) noexcept {
     if (this != &other) reset(std::exchange(other.packet_, nullptr));
     return *this;
@@ -306,6 +308,8 @@ class PacketQueue {
       : first_(std::exchange(other.first_, nullptr)),
         last_(std::exchange(other.last_, nullptr)),
         count_(std::exchange(other.count_, 0)) {}
+  PacketQueue(const PacketQueue&) = delete;
+  PacketQueue& operator=(const PacketQueue&) = delete;
   PacketQueue& operator=(PacketQueue&&) = delete;
   ~PacketQueue() { clear(); }
 

@@ -12,7 +12,7 @@
 /// What a person calls a port: `kind:name[,key=value…]`.
 ///
 ///   tap:ptap0                       an interface that is made, the kernel at its other end
-///   af_packet:veth0,mtu=9000        an interface of the kernel, by packet socket
+///   af_packet:veth0,mtu=1400        an interface of the kernel, by packet socket
 ///   af_xdp:veth0                    the same, by AF_XDP
 ///   memif:/run/pinion/m.sock        shared memory with another process
 ///   pci:0000:03:00.0                a NIC that the kernel has let go of
