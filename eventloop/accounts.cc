@@ -89,4 +89,10 @@ void Loop::set_submission_mode(SubmissionMode mode) noexcept {
   submission_.set_mode(mode);
 }
 
+/// When no turn follows for now.
+void Loop::submit_rest() {
+  submission_.end(now_);
+  ring_->submit();
+}
+
 }  // namespace pinion

@@ -144,7 +144,7 @@ Ending Loop::run() {
   PINION_ASSERT(adopted.has_value());
   call_gate_.open();
   for (work(); !finished(); work()) rest();
-  ring_->submit();
+  submit_rest();
   const Ending ending = stopping_                  ? Ending::stopped
                         : drain_ == Drain::waiting ? Ending::drained
                                                    : Ending::drain_expired;
@@ -165,7 +165,7 @@ bool Loop::run_until(bool (*done)(void*) noexcept, void* context, Delay bound) {
   const auto goes_on = [&] { return !done(context) && now_ < limit && !stopping_; };
   if (goes_on()) {
     for (work(); goes_on(); work()) rest();
-    ring_->submit();
+    submit_rest();
   }
   park_limit_ = outer;
   spent_ = Spent::elsewhere;

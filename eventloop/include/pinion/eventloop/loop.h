@@ -273,6 +273,7 @@ class Loop {
   void end_pollers();
   void cancel_park();
   static void tell(Drainable& drainable, Order order);
+  void submit_rest();
   void tell_all(Order order);
   bool all_drained();
 
