@@ -34,6 +34,20 @@ Result<> check_options(const LoopOptions& options) {
                   fmt::format("set LoopOptions::{} to 1 or more", name));
     }
   }
+  const std::array<std::pair<const char*, Delay>, 6> not_negative = {{
+      {"overlong_turn", options.overlong_turn},
+      {"spin_max", options.spin_max},
+      {"doze_max", options.doze_max},
+      {"task_slice", options.task_slice},
+      {"drain_timeout", options.drain_timeout},
+      {"wind_down", options.wind_down},
+  }};
+  for (const auto& [name, value] : not_negative) {
+    if (value < Delay{}) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is {} ns", name, value.count()),
+                  fmt::format("set LoopOptions::{} to 0 or more", name));
+    }
+  }
   return {};
 }
 
@@ -232,7 +246,7 @@ void Loop::note_clock(Instant reading) noexcept {
       break;
   }
   if (elapsed > options_.overlong_turn) [[unlikely]]
-    note_overlong_turn(elapsed);
+    note_overlong_turn(elapsed, running_.look());
 }
 
 std::size_t Loop::run_phases() {

@@ -260,7 +260,8 @@ class Loop {
   // What is noted about it (accounts.cc).
   static std::uint64_t count_preemptions() noexcept;
   void note_long_idle_turn(Delay elapsed) noexcept;
-  void note_overlong_turn(Delay elapsed) noexcept;
+  void note_overlong_idle_turn(Delay elapsed) noexcept;
+  void note_overlong_turn(Delay elapsed, const Running& last) noexcept;
   void time_phase(Phase phase, std::size_t did) noexcept;
   void submit();
   bool holds(bool more) noexcept;
