@@ -89,6 +89,12 @@ void Loop::submit() {
                     saturating_sub(phase_began_, worked_until));
 }
 
+/// When no turn follows for now.
+void Loop::submit_rest() {
+  submission_.end(now_);
+  ring_->submit();
+}
+
 /// Whether what the turn queued is left for the next one.
 bool Loop::holds(bool more) noexcept {
   return submission_.holds({.now = now_,
@@ -99,13 +105,8 @@ bool Loop::holds(bool more) noexcept {
 }
 
 void Loop::set_submission_mode(SubmissionMode mode) noexcept {
+  PINION_ASSERT(on_the_loops_thread());
   submission_.set_mode(mode);
-}
-
-/// When no turn follows for now.
-void Loop::submit_rest() {
-  submission_.end(now_);
-  ring_->submit();
 }
 
 }  // namespace pinion

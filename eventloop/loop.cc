@@ -109,6 +109,7 @@ Loop::~Loop() {
     // Here nothing can be cancelled: only the loop's thread may use the ring.
     const bool left_nothing_in_flight = ring_->in_flight() == own_operations();
     PINION_ASSERT(left_nothing_in_flight);
+    over_ = true;
     destroy_tasks();  // None of them has ever run.
   }
   if (current_loop == this) {
@@ -320,6 +321,7 @@ void Loop::post(Message& message) noexcept {
 }
 
 void Loop::add_poller(Poller& poller) noexcept {
+  PINION_ASSERT(on_the_loops_thread());
   for (std::size_t i = 0; i < kMaxPollers; ++i) {
     PollerSlot& slot = pollers_[i];
     // A slot whose last poll has not come back yet is not free.
