@@ -78,9 +78,6 @@ struct alignas(16) FrameHeader {
   FramePool* pool;
 };
 
-/// What a task takes beside its frame.
-inline constexpr std::size_t kTaskOverhead = sizeof(TaskContext) + sizeof(FrameHeader);
-
 /// The task that runs on this thread; none between tasks.
 extern PINION_EXPORT constinit thread_local TaskContext* running_task
     __attribute__((tls_model("initial-exec")));
