@@ -89,7 +89,7 @@ void Loop::submit() {
                     saturating_sub(phase_began_, worked_until));
 }
 
-/// When no turn follows for now.
+/// At the end of a run, after its last turn.
 void Loop::submit_rest() {
   submission_.end(now_);
   ring_->submit();

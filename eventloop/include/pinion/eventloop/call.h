@@ -53,7 +53,7 @@
 /// End:        calls to a loop are run until its run() ends, also while it winds down. What it has
 ///             not run by then gets `ended`, and so does at once what comes later, until run() is
 ///             called again. A loop that has never run, or that only turns by hand, answers when it
-///             turns or dies.
+///             turns, or dies on its thread; once that thread has ended, nobody answers for it.
 ///             A loop that goes down waits for the answers to its own calls before it destroys the
 ///             tasks. It must not die without them (asserted); those that are late, after
 ///             LoopOptions::wind_down, are reported on the log. Runtime sees to that: its lcores

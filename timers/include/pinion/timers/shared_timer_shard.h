@@ -59,7 +59,8 @@ class PINION_EXPORT SharedTimerShard {
   void attach(TimingWheel& wheel, ShardWaker waker = {}) noexcept;
 
   /// Takes in what other threads did, at most `budget` timers; those that are due fire here, once
-  /// in a poll, however often they are scheduled meanwhile. Returns how much there was to do. 0: a sleep that was announced may begin.
+  /// in a poll, however often they are scheduled meanwhile. Returns how much there was to do. 0: a
+  /// sleep that was announced may begin.
   std::size_t poll(Instant now, std::size_t budget) noexcept;
 
   /// From now on a schedule that the wheel doesn't know of calls the waker, once. Poll afterwards.
