@@ -27,14 +27,27 @@ std::uint64_t Loop::count_preemptions() noexcept {
 /// Somebody else had the CPU, or a poller that calls itself idle took long: the kernel knows.
 void Loop::note_long_idle_turn(Delay elapsed) noexcept {
   const std::uint64_t before = std::exchange(preemptions_, count_preemptions());
-  if (preemptions_ == before) return;
-  ++stats_.preempted_spins;
-  if (idle_controller_.on_preemption(now_, elapsed)) ++stats_.spins_given_up;
+  if (preemptions_ != before) {
+    ++stats_.preempted_spins;
+    if (idle_controller_.on_preemption(now_, elapsed)) ++stats_.spins_given_up;
+    return;
+  }
+  if (elapsed > options_.overlong_turn) note_overlong_idle_turn(elapsed);
 }
 
-void Loop::note_overlong_turn(Delay elapsed) noexcept {
+/// Pollers alone may have taken long in it. Which of several it was, nobody knows.
+void Loop::note_overlong_idle_turn(Delay elapsed) noexcept {
+  Running last;
+  for (const PollerSlot& slot : pollers_) {
+    if (slot.poller == nullptr) continue;
+    if (++ran_ == 1) last = {slot.poller->name(), nullptr, slot.poller};
+  }
+  if (ran_ > 1) last = {"idle pollers", nullptr, nullptr};
+  if (ran_ > 0) note_overlong_turn(elapsed, last);
+}
+
+void Loop::note_overlong_turn(Delay elapsed, const Running& last) noexcept {
   ++stats_.overlong_turns;
-  const Running last = running_.look();
   if (elapsed > stats_.worst_turn) {
     stats_.worst_turn = elapsed;
     stats_.worst_turn_last = last;
@@ -76,6 +89,12 @@ void Loop::submit() {
                     saturating_sub(phase_began_, worked_until));
 }
 
+/// At the end of a run, after its last turn.
+void Loop::submit_rest() {
+  submission_.end(now_);
+  ring_->submit();
+}
+
 /// Whether what the turn queued is left for the next one.
 bool Loop::holds(bool more) noexcept {
   return submission_.holds({.now = now_,
@@ -86,6 +105,7 @@ bool Loop::holds(bool more) noexcept {
 }
 
 void Loop::set_submission_mode(SubmissionMode mode) noexcept {
+  PINION_ASSERT(on_the_loops_thread());
   submission_.set_mode(mode);
 }
 

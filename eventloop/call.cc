@@ -16,6 +16,7 @@ bool CallBase::start(PromiseBase& promise) noexcept {
     begin(promise);  // It calls the hook.
     return true;
   }
+  if (lane_ != nullptr) lane_->claim(*home_);
   const bool may_go = lane_ == nullptr || lane_->enter();
   if (!may_go && if_full_ == IfFull::refuse) {
     error_ = CallError::full;

@@ -40,16 +40,24 @@ std::size_t Loop::handle_messages() {
   return done;
 }
 
+/// A poller that had nothing to do doesn't count as what ran last.
 std::size_t Loop::poll_pollers() {
+  if (poller_count_ == 0) return 0;
+  Running last = running_.look();
   std::size_t done = 0;
   for (std::size_t i = 0; i < poller_count_; ++i) {
     Poller* const poller = pollers_[i].poller;
     if (poller == nullptr) continue;
-    done += guarded("a poller", [&] {
-      note_running(poller->name(), nullptr, poller);
-      return poller->poll(now_, options_.poll_budget);
-    });
+    const Running now{poller->name(), nullptr, poller};
+    running_.note(now);
+    const std::size_t did =
+        guarded("a poller", [&] { return poller->poll(now_, options_.poll_budget); });
+    if (did == 0) continue;
+    done += did;
+    ++ran_;
+    last = now;
   }
+  running_.note(last);
   return done;
 }
 

@@ -32,6 +32,7 @@ void for_each_bit(std::uint32_t bits, Use use) {
 
 Result<TaskGroup> Loop::make_group(const char* name, std::uint32_t shares) {
   PINION_ASSERT(name != nullptr);
+  PINION_ASSERT(on_the_loops_thread());
   if (shares == 0 || shares > TaskGroup::kMostShares) {
     return fail(ErrorCode::invalid_argument, fmt::format("a group with {} shares", shares),
                 fmt::format("from 1 to {} shares", TaskGroup::kMostShares));
@@ -186,6 +187,7 @@ void TaskGroup::set_shares(std::uint32_t shares) const noexcept {
   PINION_ASSERT(shares > 0);
   PINION_ASSERT(shares <= kMostShares);
   detail::TaskQueue& queue = open_queue();
+  PINION_ASSERT(queue.loop->on_the_loops_thread());
   queue.shares = shares;
   queue.stats->shares = shares;
 }
@@ -193,6 +195,7 @@ void TaskGroup::set_shares(std::uint32_t shares) const noexcept {
 void TaskGroup::cancel() const noexcept {
   if (queue_ == nullptr || queue_->generation != generation_) return;
   Loop& loop = *queue_->loop;
+  PINION_ASSERT(loop.on_the_loops_thread());
   for (detail::TaskContext& context : loop.live_tasks_) {
     if (context.queue == queue_) loop.cancel(context);
   }
@@ -202,6 +205,7 @@ void TaskGroup::close() const noexcept {
   detail::TaskQueue& queue = open_queue();
   const bool default_group = queue.bit == 1;
   PINION_ASSERT(!default_group);
+  PINION_ASSERT(queue.loop->on_the_loops_thread());
   queue.closed = true;
   if (queue.stats->tasks_live == 0) queue.loop->release_group(queue);
 }

@@ -34,6 +34,20 @@ Result<> check_options(const LoopOptions& options) {
                   fmt::format("set LoopOptions::{} to 1 or more", name));
     }
   }
+  const std::array<std::pair<const char*, Delay>, 6> not_negative = {{
+      {"overlong_turn", options.overlong_turn},
+      {"spin_max", options.spin_max},
+      {"doze_max", options.doze_max},
+      {"task_slice", options.task_slice},
+      {"drain_timeout", options.drain_timeout},
+      {"wind_down", options.wind_down},
+  }};
+  for (const auto& [name, value] : not_negative) {
+    if (value < Delay{}) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is {} ns", name, value.count()),
+                  fmt::format("set LoopOptions::{} to 0 or more", name));
+    }
+  }
   return {};
 }
 
@@ -95,6 +109,7 @@ Loop::~Loop() {
     // Here nothing can be cancelled: only the loop's thread may use the ring.
     const bool left_nothing_in_flight = ring_->in_flight() == own_operations();
     PINION_ASSERT(left_nothing_in_flight);
+    over_ = true;
     destroy_tasks();  // None of them has ever run.
   }
   if (current_loop == this) {
@@ -144,7 +159,7 @@ Ending Loop::run() {
   PINION_ASSERT(adopted.has_value());
   call_gate_.open();
   for (work(); !finished(); work()) rest();
-  ring_->submit();
+  submit_rest();
   const Ending ending = stopping_                  ? Ending::stopped
                         : drain_ == Drain::waiting ? Ending::drained
                                                    : Ending::drain_expired;
@@ -165,7 +180,7 @@ bool Loop::run_until(bool (*done)(void*) noexcept, void* context, Delay bound) {
   const auto goes_on = [&] { return !done(context) && now_ < limit && !stopping_; };
   if (goes_on()) {
     for (work(); goes_on(); work()) rest();
-    ring_->submit();
+    submit_rest();
   }
   park_limit_ = outer;
   spent_ = Spent::elsewhere;
@@ -232,7 +247,7 @@ void Loop::note_clock(Instant reading) noexcept {
       break;
   }
   if (elapsed > options_.overlong_turn) [[unlikely]]
-    note_overlong_turn(elapsed);
+    note_overlong_turn(elapsed, running_.look());
 }
 
 std::size_t Loop::run_phases() {
@@ -306,6 +321,7 @@ void Loop::post(Message& message) noexcept {
 }
 
 void Loop::add_poller(Poller& poller) noexcept {
+  PINION_ASSERT(on_the_loops_thread());
   for (std::size_t i = 0; i < kMaxPollers; ++i) {
     PollerSlot& slot = pollers_[i];
     // A slot whose last poll has not come back yet is not free.

@@ -175,7 +175,7 @@ void Ring::submit() {
   const unsigned count = flush_queue();
   // Refused for lack of memory or by a signal, they stay queued for the next call.
   if (count > 0 && enabled_) enter(count, 0, IORING_ENTER_GETEVENTS, nullptr, 0);
-  if (queued() == 0) quiet_expected_ = false;
+  note_submitted();
 }
 
 bool Ring::flush() {
@@ -306,7 +306,7 @@ RingWake Ring::sleep(Delay timeout) {
   quieten_queued();
   const int result = enter(flush_queue(), 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
                            &argument, sizeof(argument));
-  if (queued() == 0) quiet_expected_ = false;
+  note_submitted();
   if (load_acquire(ring_->cq.ktail) != *ring_->cq.khead) return RingWake::completion;
   if (result == -EINTR) return RingWake::signal;
   if (result == -ETIME) return RingWake::timeout;

@@ -121,9 +121,12 @@ Result<SubmissionRules> SubmissionOptions::resolve() const {
 
 bool SubmissionController::begins(const Turn& turn) noexcept {
   if (rules_.max_wait <= Delay{}) return false;
+  // Turns that are as long as the last one would let it wait for longer than that.
+  const bool by_wait = rules_.mode == SubmissionMode::throughput;
+  if (by_wait && saturating_sub(turn.now, last_) > rules_.max_wait) return false;
   holding_ = true;
   turns_held_ = 1;
-  oldest_ = last_ = turn.now;
+  oldest_ = turn.now;
   handed_over_ = turn.handed_over;
   ++stats_.holds;
   return true;
@@ -134,7 +137,6 @@ bool SubmissionController::begins(const Turn& turn) noexcept {
 bool SubmissionController::goes_on(const Turn& turn) noexcept {
   // The turn before this one submitted nothing after its work, so that it took just that.
   learn_work(work_, saturating_sub(turn.now, last_));
-  last_ = turn.now;
   const bool gone = turn.handed_over != handed_over_;
   const Delay waited = saturating_sub(turn.now, oldest_);
   const bool early = waited < longest_wait() && turns_held_ < kMostTurns;
@@ -146,6 +148,12 @@ bool SubmissionController::goes_on(const Turn& turn) noexcept {
   stats_.waits.record(static_cast<std::uint64_t>(waited.count()));
   holding_ = false;
   return gone && may_hold(turn) && begins(turn);
+}
+
+/// How long the turn worked that follows what held isn't known: others had the thread, perhaps.
+void SubmissionController::end(Instant now) noexcept {
+  if (!std::exchange(holding_, false)) return;
+  stats_.waits.record(static_cast<std::uint64_t>(saturating_sub(now, oldest_).count()));
 }
 
 Delay SubmissionController::longest_wait() const noexcept {

@@ -73,11 +73,29 @@ PromiseBase::~PromiseBase() {
   if (linked()) context->queue->loop->forget(*this);
 }
 
+}  // namespace detail
+
+/// Its memory goes back to the pool that it came from, which is one thread's. What came from the
+/// heap was made without a loop: before this one had a thread, or by whoever may not be here.
+inline void Loop::check_frame(const detail::PromiseBase& promise) const noexcept {
+  const auto* const frame = static_cast<const detail::FrameHeader*>(promise.frame.address());
+  const FramePool* const pool = (frame - 1)->pool;
+  if (pool == frames_.get()) [[likely]]
+    return;
+  const bool made_on_the_thread_that_runs_it = pool == nullptr;
+  PINION_ASSERT(made_on_the_thread_that_runs_it);
+  PINION_ASSERT(on_the_loops_thread());
+}
+
+namespace detail {
+
 void PromiseBase::start_for(PromiseBase& parent) noexcept {
   PINION_ASSERT(context == nullptr);
   context = parent.context;
   continuation = &parent;
-  context->queue->loop->hand_over(*this);
+  Loop& loop = *context->queue->loop;
+  loop.check_frame(*this);
+  loop.hand_over(*this);
 }
 
 void PromiseBase::finish() noexcept {
@@ -103,7 +121,10 @@ void PromiseBase::exception_escaped() noexcept {
 }  // namespace detail
 
 void TaskHandle::cancel() const noexcept {
-  if (!done()) context_->queue->loop->cancel(*context_);
+  if (done()) return;
+  Loop& loop = *context_->queue->loop;
+  PINION_ASSERT(loop.on_the_loops_thread());
+  loop.cancel(*context_);
 }
 
 constinit thread_local detail::TaskContext* detail::running_task = nullptr;
@@ -115,6 +136,7 @@ TaskHandle Loop::spawn(Task<> task, const char* name) noexcept {
 }
 
 TaskHandle Loop::spawn_into(detail::TaskQueue& queue, Task<> task, const char* name) noexcept {
+  PINION_DCHECK(on_the_loops_thread());
   detail::TaskContext* const context = task ? take_context(*task.promise_, queue, name) : nullptr;
   if (context == nullptr) {
     ++stats_.tasks_refused;
@@ -130,6 +152,7 @@ TaskHandle Loop::spawn_into(detail::TaskQueue& queue, Task<> task, const char* n
 detail::TaskContext* Loop::take_context(detail::PromiseBase& root, detail::TaskQueue& queue,
                                         const char* name) noexcept {
   PINION_ASSERT(root.context == nullptr);
+  check_frame(root);
   detail::TaskContext* context = free_contexts_.pop_front();
   if (context == nullptr) context = contexts_->allocate();
   if (context == nullptr) return nullptr;

@@ -203,6 +203,11 @@ RawSlab* FramePool::slab_for(std::size_t size) noexcept {
   return &*slabs_[kClassOf[(size + kClassStep - 1) / kClassStep]];
 }
 
+std::size_t FramePool::room_for(std::size_t size) noexcept {
+  const RawSlab* const slab = slab_for(size);
+  return slab == nullptr ? 0 : slab->stride();
+}
+
 bool FramePool::reserve(std::size_t size, std::size_t frames) noexcept {
   RawSlab* const slab = slab_for(size);
   if (slab == nullptr) return false;

@@ -80,7 +80,9 @@ struct alignas(64) SharedTimerBlock : MpscNode {
   std::atomic<std::uint8_t> attention{0};
   std::atomic<bool> calling{false};
 
-  alignas(64) Entry entry{*this};  ///< The owner's alone.
+  // The owner's alone.
+  alignas(64) Entry entry{*this};
+  std::uint32_t fired_in = 0;  ///< The poll in which it fired last, or before the wheel fired it.
 };
 
 static_assert(sizeof(SharedTimerBlock) == 128);

@@ -24,6 +24,7 @@ bool SharedTimerShard::fire(Block& block, std::uint64_t& word) noexcept {
   const bool won = block.word.compare_exchange_strong(word, fired, std::memory_order_seq_cst);
   if (won) {
     count(fired_);
+    block.fired_in = polls_;
     calling_ = true;
     detail::guarded("a shared timer's callback", [&block] { block.callback(block.context); });
     calling_ = false;

@@ -34,10 +34,16 @@ std::size_t SharedTimerShard::poll(Instant now, std::size_t budget) noexcept {
   if (inbox_.empty()) [[likely]]
     return ask_again ? 1 : 0;
   const Tick tick = TimingWheel::tick_before(now);
+  ++polls_;
   std::size_t done = 0;
   for (; done < budget; ++done) {
     Block* const block = inbox_.pop();
     if (block == nullptr) break;
+    // Its callback has put it there again: whatever came before this poll has had its turn.
+    if (block->fired_in == polls_) {
+      inbox_.push(*block);
+      break;
+    }
     take_in(*block, tick);
   }
   return std::max<std::size_t>(done, 1);  // a push that is under way must not be slept through

@@ -19,7 +19,7 @@
 /// The load is an open loop of requests from another cpu. In every round each subject is started
 /// anew and takes its turn, forwards and backwards alternately: `pinion` has its tasks in groups
 /// and asks maybe_yield() every 3 us, `maybe_yield` has them in one group, `neither` yields after
-/// each millisecond.
+/// each millisecond. What groups add is told by the first against the second.
 ///
 /// - latency_p50, latency_p99: from when a request was due to the last byte of its reply.
 /// - computed: pieces of work that were done per second of the lcore's cpu time.

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -74,6 +75,19 @@ double resident_bytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
+/// What a task takes beside its frame, for the worst of the sizes that frames of waiting tasks have:
+/// its context, and what the pool gives beyond what the frame needs.
+std::size_t worst_overhead(FramePool& pool) {
+  constexpr std::size_t kLeastFrame = 64;
+  constexpr std::size_t kLargestFrame = 512;
+  std::size_t worst = 0;
+  for (std::size_t frame = kLeastFrame; frame <= kLargestFrame; frame += alignof(void*)) {
+    const std::size_t room = pool.room_for(frame + sizeof(detail::FrameHeader));
+    worst = std::max(worst, room + sizeof(detail::TaskContext) - frame);
+  }
+  return worst;
+}
+
 Task<> wait_long() {
   co_await sleep_for(1h);
 }
@@ -92,7 +106,7 @@ WaitingTask weigh_waiting_tasks(std::size_t tasks) {
   for (std::size_t i = 0; i < tasks; ++i) loop->spawn(wait_long());
   while (loop->turn() > 0) {
   }
-  WaitingTask result{.overhead_bytes = detail::kTaskOverhead};
+  WaitingTask result{.overhead_bytes = static_cast<double>(worst_overhead(loop->frame_pool()))};
   if (loop->stats().tasks_live == tasks) {
     result.resident_bytes = (resident_bytes() - before) / static_cast<double>(tasks);
   }

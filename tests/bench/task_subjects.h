@@ -46,7 +46,8 @@ std::unique_ptr<TaskRunner> make_queued_tasks();
 std::unique_ptr<TaskRunner> make_bare_queued_tasks();
 std::unique_ptr<TaskRunner> make_asio_tasks();
 
-/// What a waiting task takes beside its frame, and all that it takes of the memory of the process.
+/// What a waiting task takes beside its frame at most, and all that it takes of the memory of the
+/// process.
 struct WaitingTask {
   double overhead_bytes = 0;
   double resident_bytes = 0;

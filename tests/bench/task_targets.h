@@ -6,7 +6,8 @@
 #include "support/report.h"
 #include "support/targets.h"
 
-/// What tasks promise, as ratios of the same run, and in bytes.
+/// What tasks promise, as ratios of the same run, and in bytes. There are two floors: with an
+/// allocation for each task (`floor`), and the bare ring of function pointers (`bare_floor`).
 
 namespace pinion::bench {
 

@@ -119,5 +119,98 @@ TEST_F(Accounts, TheWorstOfMoreNamesThanThereIsRoomForAreKept) {
   EXPECT_EQ(loop->stats().overlong_turns, kNames.size() + 1);
 }
 
+/// Has nothing to do, and takes its time over that.
+class IdlePoller : public Poller {
+ public:
+  IdlePoller(ManualTime& clock, const char* name) : time_(clock), name_(name) {}
+  std::size_t poll(Instant, std::size_t) override {
+    time_.advance(takes);
+    return did;
+  }
+  [[nodiscard]] const char* name() const override { return name_; }
+
+  Delay takes;
+  std::size_t did = 0;
+
+ private:
+  ManualTime& time_;
+  const char* name_;
+};
+
+TEST_F(Accounts, AnIdlePollerIsNotTakenForWhatRanLast) {
+  IdlePoller first(time, "first");
+  IdlePoller second(time, "second");
+  loop->add_poller(first);
+  loop->add_poller(second);
+  Slow message(time, 5ms);
+  loop->post(message);
+  turns(2);
+  EXPECT_EQ(loop->stats().overlong_turns, 1U);
+  EXPECT_STREQ(loop->stats().worst_turn_last.kind, "message");
+  EXPECT_EQ(loop->stats().worst_turn_ran, 1U);
+  EXPECT_STREQ(loop->running().kind, "message");
+
+  first.takes = 9ms;
+  first.did = 1;
+  loop->turn();
+  first.takes = {};
+  first.did = 0;
+  loop->turn();
+  EXPECT_STREQ(loop->stats().worst_turn_last.kind, "first");
+  EXPECT_EQ(loop->stats().worst_turn_last.code, static_cast<Poller*>(&first));
+  loop->remove_poller(first);
+  loop->remove_poller(second);
+}
+
+TEST_F(Accounts, WhileAPollerPollsItIsWhatRuns) {
+  struct Looking : Poller {
+    explicit Looking(Loop& owner) : loop(owner) {}
+    std::size_t poll(Instant, std::size_t) override {
+      seen = loop.running().kind;
+      return 0;
+    }
+    [[nodiscard]] const char* name() const override { return "looking"; }
+    Loop& loop;
+    std::string seen;
+  } poller(*loop);
+  loop->add_poller(poller);
+  loop->turn();
+  EXPECT_EQ(poller.seen, "looking");
+  EXPECT_STREQ(loop->running().kind, "nothing");
+  loop->remove_poller(poller);
+}
+
+TEST_F(Accounts, ATurnThatDidNothingMayBeOverlongToo) {
+  Slow message(time, Delay{});
+  loop->post(message);
+  loop->turn();
+  IdlePoller poller(time, "slow and idle");
+  loop->add_poller(poller);
+  poller.takes = 3ms;
+  loop->turn();
+  poller.takes = {};
+  loop->turn();
+  EXPECT_EQ(loop->stats().overlong_turns, 1U);
+  EXPECT_STREQ(loop->stats().worst_turn_last.kind, "slow and idle");
+
+  IdlePoller other(time, "other");
+  loop->add_poller(other);
+  other.takes = 4ms;
+  loop->turn();
+  other.takes = {};
+  loop->turn();
+  EXPECT_EQ(loop->stats().overlong_turns, 2U);
+  EXPECT_STREQ(loop->stats().worst_turn_last.kind, "idle pollers") << "one of them";
+  loop->remove_poller(poller);
+  loop->remove_poller(other);
+}
+
+TEST_F(Accounts, TimeBetweenTurnsIsNobodysWithoutPollers) {
+  loop->turn();
+  time.advance(1s);
+  turns(2);
+  EXPECT_EQ(loop->stats().overlong_turns, 0U);
+}
+
 }  // namespace
 }  // namespace pinion

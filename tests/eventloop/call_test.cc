@@ -381,6 +381,37 @@ TEST(CallDeathTest, ALoopDoesNotDieWithoutTheAnswers) {
   EXPECT_DEATH(die_early(), "every_call_is_answered");
 }
 
+/// Two loops call a third one through the same lane.
+void share_a_lane() {
+  Other target;
+  Other second;
+  CallLane lane(target.loop(), 1);
+  struct Start : Message {
+    Start(Loop& on, CallLane& through) : Message(&on_message), loop(on), lane(through) {}
+    static void on_message(Message& message) noexcept {
+      const Start& self = static_cast<const Start&>(message);
+      self.loop.spawn([](CallLane& shared) -> Task<> {
+        static_cast<void>(co_await shared.on([] {}));
+      }(self.lane));
+    }
+    Loop& loop;
+    CallLane& lane;
+  };
+  ManualTime time{Instant{1h}};
+  const auto loop = test::make_loop(time);
+  Start first_start(*loop, lane);
+  Start second_start(second.loop(), lane);
+  loop->post(first_start);
+  loop->turn();
+  second.loop().post(second_start);
+  second.turn();
+}
+
+TEST(CallDeathTest, ALaneBelongsToOneLoopsTasks) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(share_a_lane(), "lane_is_used_from_one_loop");
+}
+
 class LaneTest : public CallTest {
  protected:
   static constexpr std::size_t kLimit = 3;
@@ -431,6 +462,32 @@ TEST_F(LaneTest, TryOnIsRefusedWhenTheLaneIsFull) {
   other.turn();
   settle();
   EXPECT_EQ(tried, 0);
+}
+
+TEST_F(LaneTest, ACallThatIsAwaitedAgainIsMadeAgain) {
+  std::vector<int> seen;
+  std::vector<std::thread::id> threads;
+  const auto insist = [&]() -> Task<> {
+    auto call = lane->try_on([&threads] {
+      threads.push_back(std::this_thread::get_id());
+      return static_cast<int>(threads.size());
+    });
+    for (int i = 0; i < 3; ++i) {
+      const CallResult<int> got = co_await call;
+      seen.push_back(outcome(got));
+      co_await sleep_for(1ms);
+    }
+  };
+  for (int i = 0; i < 3; ++i) loop->spawn(pass_through(i, ends[i]));
+  const TaskHandle task = loop->spawn(insist());
+  settle();
+  EXPECT_EQ(seen, std::vector{kFull});
+  while (!task.done()) {
+    other.turn();
+    pass(1ms);
+  }
+  EXPECT_EQ(seen, (std::vector{kFull, 1, 2}));
+  EXPECT_EQ(threads, (std::vector{other.thread(), other.thread()}));
 }
 
 TEST_F(LaneTest, ACancelledTaskLeavesTheQueue) {

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <thread>
+#include <utility>
 
 #include <pinion/eventloop/loop.h>
 #include <pinion/eventloop/when.h>
@@ -96,6 +99,40 @@ TEST_F(FramesTest, WithoutMemoryCompositionsAnswerRefused) {
 }
 
 using FramesDeathTest = FramesTest;
+
+enum class Use : std::uint8_t { spawn, child, await };
+
+/// A thread with a loop makes a task, and the loop of another thread is to run it.
+void use_strange_frame(Use how) {
+  ManualTime time{Instant{1h}};
+  const auto maker = test::make_loop(time);
+  maker->turn();
+  Task<int> strange = after(1ms, 1);
+  Task<> root = []() -> Task<> { co_return; }();
+  std::thread([&] {
+    const auto loop = test::make_loop(time);
+    loop->turn();
+    const auto parent = [&]() -> Task<> {
+      if (how == Use::await) {
+        const int result = co_await std::move(strange);
+        EXPECT_EQ(result, 1);
+      } else {
+        const auto both = co_await when_all(std::move(strange), after(1ms, 2));
+        EXPECT_TRUE(both);
+      }
+    };
+    loop->spawn(how == Use::spawn ? std::move(root) : parent());
+    loop->turn();
+  }).join();
+}
+
+TEST(StrangeFramesDeathTest, ALoopRunsTasksOfItsOwnPoolOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const Use how : {Use::spawn, Use::child, Use::await}) {
+    EXPECT_DEATH(use_strange_frame(how), "made_on_the_thread_that_runs_it")
+        << static_cast<int>(how);
+  }
+}
 
 TEST_F(FramesDeathTest, WithoutMemoryACallEndsTheProcessWithTheRemedy) {
   PINION_TEST_NEEDS_OWN_NEW();

@@ -384,6 +384,69 @@ TEST_F(LoopTest, WhatIsAddedWhileDrainingIsToldAtOnce) {
   loop->remove_drainable(late);
 }
 
+enum class Use : std::uint8_t { spawn, cancel, submission_mode, poller, group, shares, close };
+
+/// Uses a loop that has a thread from another one.
+void use_from_elsewhere(Use how) {
+  ManualTime time{Instant{1h}};
+  const auto loop = test::make_loop(time);
+  loop->turn();
+  const auto forever = []() -> Task<> { co_await sleep_for(1h); };
+  const TaskHandle task = loop->spawn(forever());
+  const TaskGroup group = loop->make_group("group").value();
+  struct Idle : Poller {
+    std::size_t poll(Instant, std::size_t) override { return 0; }
+  } poller;
+  std::thread([&] {
+    switch (how) {
+      case Use::spawn:
+        return static_cast<void>(loop->spawn(forever()));
+      case Use::cancel:
+        return task.cancel();
+      case Use::submission_mode:
+        return loop->set_submission_mode(SubmissionMode::low_latency);
+      case Use::poller:
+        return loop->add_poller(poller);
+      case Use::group:
+        return static_cast<void>(loop->make_group("other"));
+      case Use::shares:
+        return group.set_shares(7);
+      case Use::close:
+        return group.close();
+    }
+  }).join();
+}
+
+TEST(LoopDeathTest, IsUsedByItsThreadOnly) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const Use how : {Use::spawn, Use::cancel, Use::submission_mode, Use::poller, Use::group,
+                        Use::shares, Use::close}) {
+    EXPECT_DEATH(use_from_elsewhere(how), "on_the_loops_thread") << static_cast<int>(how);
+  }
+}
+
+TEST_F(LoopTest, ADelayOutOfRangeIsRefused) {
+  const auto refused = [this](const LoopOptions& options, const char* name) {
+    const auto made = Loop::create(options, time);
+    ASSERT_FALSE(made) << name;
+    EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(made.error().what.find(name), std::string::npos) << to_string(made.error());
+    EXPECT_NE(made.error().hint.find(name), std::string::npos) << to_string(made.error());
+  };
+  refused({.overlong_turn = -1ns}, "overlong_turn");
+  refused({.spin_max = -1ns}, "spin_max");
+  refused({.doze_max = -1ns}, "doze_max");
+  refused({.task_slice = -1ns}, "task_slice");
+  refused({.drain_timeout = -1ns}, "drain_timeout");
+  refused({.wind_down = -1ns}, "wind_down");
+  EXPECT_TRUE(Loop::create({.overlong_turn = Delay{},
+                            .doze_max = Delay{},
+                            .task_slice = Delay{},
+                            .drain_timeout = kNoTimeout,
+                            .wind_down = Delay{}},
+                           time));
+}
+
 TEST_F(LoopTest, ABudgetOfZeroIsRefused) {
   LoopOptions options;
   options.timer_budget = 0;

@@ -188,6 +188,24 @@ TEST_F(HeldOperations, TheModeChangesFromAnotherThreadByAMessage) {
   EXPECT_EQ(loop->stats().submission.mode, SubmissionMode::low_latency);
 }
 
+TEST_F(HeldOperations, AreHeldNoMoreWhenARunEnds) {
+  keep_busy();
+  queue();
+  int looks = 0;
+  static_cast<void>(loop->run_until(
+      [this, &looks]() noexcept {
+        time.advance(1us);
+        return ++looks >= 3;
+      },
+      1s));
+  EXPECT_EQ(loop->ring().queued(), 0U);
+  const auto& stats = loop->stats().submission;
+  EXPECT_EQ(stats.waits.count(), 1U);
+  EXPECT_EQ(stats.waits.max(), 1000U);
+  EXPECT_EQ(left_after(1s), 0U) << "nothing is left of it";
+  EXPECT_EQ(stats.waits.count(), 1U);
+}
+
 TEST_F(HeldOperations, TheReportTellsOfThem) {
   keep_busy();
   for (int i = 0; i < 4; ++i) {

@@ -107,6 +107,37 @@ TEST(Submission, WithoutAWaitOrABatchNothingIsHeld) {
   EXPECT_FALSE(no_batch.holds(0us, 1));
 }
 
+TEST(Submission, ThroughputHoldsNothingWhileTurnsAreLongerThanTheWait) {
+  Ends ends(rules(SubmissionMode::throughput, 100, 50us));
+  EXPECT_FALSE(ends.holds(0us, 0));
+  EXPECT_FALSE(ends.holds(51us, 1)) << "the next turn will be as long";
+  ++ends.handed_over;
+  EXPECT_FALSE(ends.holds(102us, 1));
+  ++ends.handed_over;
+  EXPECT_FALSE(ends.holds(202us, 0));
+  EXPECT_TRUE(ends.holds(252us, 1)) << "it took no longer than the wait";
+  EXPECT_FALSE(ends.holds(400us, 1));
+  ++ends.handed_over;
+  EXPECT_FALSE(ends.holds(500us, 1)) << "what was held says it, too";
+}
+
+TEST(Submission, WhatIsHandedOverElsewhereEndsTheHold) {
+  Ends ends(rules(SubmissionMode::adaptive, 100, 1s));
+  ends.controller.learn(1us, 1, 400ns);
+  ends.controller.end(Instant{5us});
+  EXPECT_EQ(ends.stats.waits.count(), 0U) << "nothing was held";
+  bool held = false;
+  std::int64_t at = 0;
+  for (; !held && at < 2000; ++at) held = ends.holds(std::chrono::nanoseconds{100 * at}, 1);
+  ASSERT_TRUE(held);
+  ends.controller.end(saturating_add(Instant{}, std::chrono::nanoseconds{100 * at}));
+  ++ends.handed_over;
+  EXPECT_EQ(ends.stats.waits.count(), 1U);
+  EXPECT_EQ(ends.stats.waits.max(), 100U);
+  EXPECT_FALSE(ends.holds(1h, 1)) << "how long turns are isn't known, nor is it that";
+  EXPECT_EQ(ends.stats.waits.count(), 1U);
+}
+
 TEST(Submission, AClockThatStandsHoldsNothingForEver) {
   Ends ends(rules(SubmissionMode::throughput));
   std::uint32_t turns = 0;
@@ -125,10 +156,13 @@ TEST(Submission, ThroughputIsWhatItsRulesSay) {
     std::int64_t now = 0;
     std::int64_t oldest = 0;  // Of what is queued.
     unsigned queued = 0;
+    bool held = false;
     for (int turn = 0; turn < 200; ++turn) {
-      now += static_cast<std::int64_t>(1 + random.below(100));
+      const auto last_took = static_cast<std::int64_t>(1 + random.below(100));
+      now += last_took;
       if (random.below(8) == 0) {  // Something entered the kernel.
         ends.handed_over += queued;
+        held = held && queued == 0;
         queued = 0;
       }
       const auto fresh = static_cast<unsigned>(random.below(3));
@@ -136,10 +170,12 @@ TEST(Submission, ThroughputIsWhatItsRulesSay) {
       queued += fresh;
       const bool more = random.below(8) != 0;
       const bool urgent = random.below(16) == 0;
-      const bool waits =
-          queued > 0 && queued < batch && more && !urgent && now - oldest < max_wait.count();
+      const bool short_turns = held || turn == 0 || last_took <= max_wait.count();
+      const bool waits = queued > 0 && queued < batch && more && !urgent && short_turns &&
+                         now - oldest < max_wait.count();
       ASSERT_EQ(ends.holds(std::chrono::nanoseconds{now}, queued, more, urgent), waits)
           << "run " << run << " turn " << turn;
+      held = waits;
       if (waits) continue;
       ends.handed_over += queued;
       queued = 0;
@@ -250,20 +286,20 @@ TEST(AdaptiveSubmission, NeverHoldsWhatThroughputDoesNot) {
   Ends ends(rules(SubmissionMode::adaptive, 4, 1us));
   show(ends, 1ns);
   Delay now{};
-  std::optional<Delay> oldest;
+  Delay oldest{};
+  bool holding = false;
   for (std::uint64_t turn = 0; turn < test::scaled(10'000); ++turn) {
     now = std::chrono::nanoseconds{now.count() + static_cast<std::int64_t>(random.below(400))};
     const auto queued = static_cast<unsigned>(1 + random.below(5));
     const bool more = random.below(4) != 0;
-    if (!oldest) oldest = now;
-    const bool held = ends.holds(now, queued, more);
-    if (held) {
+    if (!holding) oldest = now;
+    holding = ends.holds(now, queued, more);
+    if (holding) {
       ASSERT_TRUE(more);
       ASSERT_LT(queued, 4U);
-      ASSERT_LT(now.count() - oldest->count(), 1000);
+      ASSERT_LT(now.count() - oldest.count(), 1000);
       continue;
     }
-    oldest.reset();
     ends.handed_over += queued;
   }
 }

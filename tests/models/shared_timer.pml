@@ -1,7 +1,9 @@
 /* A shared timer: timers/shared_timers.cc, shared_timer_shard.cc, shared_timer_fire.cc and
- * merge_queue.cc. Threads schedule and cancel one timer, then its handle ends; two shards turn,
- * sleep, drain and come back as they like, the clock goes on when it likes, and one more timer
- * (`noise`) is put into the first shard's inbox by a cancel, which wakes nobody.
+ * merge_queue.cc. Threads schedule and cancel one timer, then its handle ends; two shards turn and
+ * sleep as they like, the clock goes on when it likes, and one more timer (`noise`) is put into the
+ * first shard's inbox by a cancel, which wakes nobody. The first shard drains and comes back; the
+ * second one never drains, so that a timer goes from shard to shard once, and two drains at a time
+ * are not tried. A poll takes one timer, so that none is in it twice.
  *
  * Checked:
  * - each schedule ends once: it fires, is cancelled or is replaced; never early;

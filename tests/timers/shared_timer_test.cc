@@ -269,6 +269,48 @@ TEST_F(SharedTimerTest, ACallbackMayScheduleAndDestroyItsOwnTimer) {
   EXPECT_EQ(timers->stats().handles, 0U);
 }
 
+/// Is always late: its callback schedules it into the past.
+struct Insistent {
+  explicit Insistent(SharedTimers& timers)
+      : timer(make_shared_timer(
+            timers, 0,
+            [](void* self) {
+              ++static_cast<Insistent*>(self)->calls;
+              static_cast<Insistent*>(self)->timer.schedule(Instant::min());
+            },
+            this)) {}
+  SharedTimer timer;
+  int calls = 0;
+};
+
+TEST_F(SharedTimerTest, WhatIsScheduledIntoThePastInItsCallbackFiresInTheNextTurn) {
+  Insistent first(*timers);
+  Insistent second(*timers);
+  SharedTimer other = make();
+  first.timer.schedule(now);
+  second.timer.schedule(now + 3ms);
+  turn();
+  EXPECT_EQ(first.calls, 1);
+  other.schedule(now);
+  turn();
+  EXPECT_EQ(first.calls, 2);
+  EXPECT_EQ(fired, 1) << "who insists holds up nobody";
+  now = now + 3ms;
+  lcores[0].turn(now);
+  EXPECT_EQ(second.calls, 1);
+  for (int round = 0; round < 10; ++round) {
+    const std::size_t polled = lcores[0].turn(now, 1);
+    EXPECT_EQ(polled, 1U) << "it doesn't sleep";
+  }
+  EXPECT_EQ(first.calls + second.calls, 3 + 1 + 10);
+  EXPECT_GE(second.calls, 5);
+  EXPECT_LE(second.calls, 7);
+  lcores[0].turn(now);
+  EXPECT_EQ(first.calls + second.calls, 3 + 1 + 12);
+  EXPECT_TRUE(first.timer.cancel());
+  EXPECT_TRUE(second.timer.cancel());
+}
+
 TEST_F(SharedTimerTest, WakesASleepingLcoreOnlyForAnEarlierDeadlineAndOncePerSleep) {
   FakeLcore& lcore = lcores[0];
   SharedTimer timer = make();

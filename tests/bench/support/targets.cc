@@ -10,6 +10,7 @@ namespace pinion::bench {
 std::string to_string(const std::vector<TargetOutcome>& outcomes) {
   std::size_t met = 0;
   std::size_t missed = 0;
+  std::size_t undecided = 0;
   std::string lines;
   for (const TargetOutcome& outcome : outcomes) {
     const char* word = "-";
@@ -19,11 +20,15 @@ std::string to_string(const std::vector<TargetOutcome>& outcomes) {
     } else if (outcome.state == TargetOutcome::State::missed) {
       ++missed;
       word = "MISSED";
+    } else if (outcome.state == TargetOutcome::State::undecided) {
+      ++undecided;
+      word = "open";
     }
     fmt::format_to(std::back_inserter(lines), "  {:<7} {}\n", word, outcome.text);
   }
-  return fmt::format("\ntargets: {} met, {} missed, {} not measured in this run\n{}", met, missed,
-                     outcomes.size() - met - missed, lines);
+  const std::string open = undecided > 0 ? fmt::format("{} undecided, ", undecided) : "";
+  return fmt::format("\ntargets: {} met, {} missed, {}{} not measured in this run\n{}", met, missed,
+                     open, outcomes.size() - met - missed - undecided, lines);
 }
 
 bool any_missed(const std::vector<TargetOutcome>& outcomes) {

@@ -8,7 +8,8 @@
 namespace pinion::bench {
 
 struct TargetOutcome {
-  enum class State { met, missed, not_measured };
+  /// Undecided: the figures say missed, but their pairs don't agree that there is a difference.
+  enum class State { met, missed, undecided, not_measured };
   State state;
   std::string text;  ///< one line: the promise and the figures
 };

@@ -35,6 +35,7 @@
 /// Threading:  the function runs on the other loop's thread, as a message handler does: briefly.
 ///             What it wrote is seen by the task, and what the task wrote before by it. The result
 ///             is made there and moved here.
+/// Again:      `auto call = lane.try_on(…)` is made as often as it is awaited, one after the other.
 /// Own loop:   the function runs at once, as an ordinary call does, and takes no place in a lane.
 /// Order:      calls of one loop to another run in the order in which they were made; those that
 ///             wait for their turn in a lane, first come, first served.
@@ -47,15 +48,16 @@
 ///             other loop.
 /// Full:       any number of calls may be in flight, one for each task. A lane of N lets N; further
 ///             tasks wait on their own frames, and try_on() says `full`.
+/// Errors:     a lane that tasks of two loops use is refused by an assertion. An exception that
+///             leaves the function ends the process with a message.
 /// End:        calls to a loop are run until its run() ends, also while it winds down. What it has
 ///             not run by then gets `ended`, and so does at once what comes later, until run() is
 ///             called again. A loop that has never run, or that only turns by hand, answers when it
-///             turns or dies.
+///             turns, or dies on its thread; once that thread has ended, nobody answers for it.
 ///             A loop that goes down waits for the answers to its own calls before it destroys the
 ///             tasks. It must not die without them (asserted); those that are late, after
 ///             LoopOptions::wind_down, are reported on the log. Runtime sees to that: its lcores
 ///             live until every one has ended. Elsewhere let the called loop end first.
-/// Errors:     an exception that leaves the function ends the process with a message.
 ///
 /// GCC 12.2:   the function must be trivially destructible: a lambda that captures references,
 ///             pointers and numbers; or name it and hand in the name, then it is called where it
@@ -93,6 +95,13 @@ class CallBase : public Wait, protected Message, public ListNode {
   /// Whether the function is to be called right here.
   [[nodiscard]] bool is_for(const PromiseBase& promise) const noexcept {
     return &loop_of(promise) == target_ && !promise.context->cancel_requested;
+  }
+
+  /// Forgets how it ended when it was awaited before.
+  void renew() noexcept {
+    PINION_ASSERT(state_ == State::here);
+    answered_ = false;
+    error_.reset();
   }
 
   /// The last thing that await_suspend does, and what it returns.
@@ -167,6 +176,7 @@ class [[nodiscard]] CallAwaiter final : public detail::CallBase {
   [[nodiscard]] static bool await_ready() noexcept { return false; }
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> frame) {
+    renew();
     if (is_for(frame.promise())) {
       value_.run(function_);
       return false;
@@ -237,11 +247,19 @@ class CallLane {
  private:
   friend class detail::CallBase;
 
+  /// Before a task of `loop` uses it. Its places and its queue are that thread's.
+  void claim(const Loop& loop) noexcept {
+    if (home_ == nullptr) home_ = &loop;
+    const bool lane_is_used_from_one_loop = home_ == &loop;
+    PINION_ASSERT(lane_is_used_from_one_loop);
+  }
+
   /// Takes a place. False: there is none, or others were here before.
   [[nodiscard]] bool enter() noexcept;
   void leave() noexcept;
 
   Loop& target_;
+  const Loop* home_ = nullptr;  // Whose tasks call through it.
   std::size_t free_;
   std::size_t in_flight_ = 0;
   bool leaving_ = false;

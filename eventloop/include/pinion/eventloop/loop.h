@@ -52,7 +52,9 @@
 ///             chunks that double, until there are as many as ever.
 /// Full:       no room for a task: spawn() refuses, counted. More than kMaxPollers pollers: refused
 ///             by an assertion.
-/// Errors:     create() says what forbids io_uring here and how to allow it. An exception that
+/// Errors:     a task that was made on another loop's thread, and a call from another thread where
+///             looking costs nothing that matters, are refused by assertions.
+///             create() says what forbids io_uring here and how to allow it. An exception that
 ///             leaves a task, a handler, a timer callback, a poller or a drainable ends the process
 ///             with a message that says which.
 
@@ -62,6 +64,7 @@ namespace detail {
 class CallBase;
 }
 
+/// Delays are 0 or more.
 struct LoopOptions {
   IdlePolicy idle = IdlePolicy::adaptive;
   RingOptions ring = {};
@@ -248,6 +251,12 @@ class Loop {
 
   PINION_EXPORT bool run_until(bool (*done)(void*) noexcept, void* context, Delay bound);
 
+  /// Whether the caller may use what is the loop's thread's alone: before it has one, anybody may,
+  /// and so may what is destroyed with the loop after the end of its thread.
+  bool on_the_loops_thread() const noexcept {
+    return !adopted_ || current_or_null() == this || over_;
+  }
+
   // The turn (loop.cc).
   void work();
   bool has_more() const noexcept;
@@ -264,9 +273,11 @@ class Loop {
   // What is noted about it (accounts.cc).
   static std::uint64_t count_preemptions() noexcept;
   void note_long_idle_turn(Delay elapsed) noexcept;
-  void note_overlong_turn(Delay elapsed) noexcept;
+  void note_overlong_idle_turn(Delay elapsed) noexcept;
+  void note_overlong_turn(Delay elapsed, const Running& last) noexcept;
   void time_phase(Phase phase, std::size_t did) noexcept;
   void submit();
+  void submit_rest();
   bool holds(bool more) noexcept;
 
   // What calls users (calls.cc).
@@ -324,6 +335,7 @@ class Loop {
   Instant end_of_slice() const noexcept;
   detail::TaskContext* take_context(detail::PromiseBase& root, detail::TaskQueue& queue,
                                     const char* name) noexcept;
+  void check_frame(const detail::PromiseBase& promise) const noexcept;
   void give_back(detail::TaskContext& context) noexcept;
   void end_task(detail::TaskContext& context) noexcept;
   void cancel(detail::TaskContext& context) noexcept;

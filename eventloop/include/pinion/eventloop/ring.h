@@ -211,6 +211,10 @@ class Ring {
   Entry claim(std::uint64_t user_data, std::int32_t result, std::uint32_t flags) noexcept;
   static QuietCompletion* quiet_completion(std::uint64_t user_data) noexcept;
   void quieten_queued() noexcept;
+  /// What was expected to be quiet is on its way once nothing waits any more.
+  void note_submitted() noexcept {
+    if (queued() == 0) quiet_expected_ = false;
+  }
   void mark_quiet() noexcept;
   std::size_t settle_quiet();
   void deliver(const Entry& entry);

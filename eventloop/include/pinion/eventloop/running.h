@@ -10,9 +10,10 @@
 namespace pinion {
 
 struct Running {
-  const char* kind = "nothing";  ///< "task", "completion", "message", "timers", or a poller's name.
-  const char* name = nullptr;    ///< The name given to spawn(), if any.
-  const void* code = nullptr;    ///< The address of its code, for addr2line.
+  /// "task", "completion", "message", "timers", a poller's name, or "idle pollers".
+  const char* kind = "nothing";
+  const char* name = nullptr;  ///< The name given to spawn(), if any.
+  const void* code = nullptr;  ///< The address of its code, for addr2line.
 
   friend bool operator==(const Running&, const Running&) noexcept = default;
 };
@@ -26,6 +27,7 @@ class RunningNow {
     name_.store(name, std::memory_order_relaxed);
     code_.store(code, std::memory_order_relaxed);
   }
+  void note(const Running& running) noexcept { note(running.kind, running.name, running.code); }
   [[nodiscard]] Running look() const noexcept {
     return {kind_.load(std::memory_order_relaxed), name_.load(std::memory_order_relaxed),
             code_.load(std::memory_order_relaxed)};

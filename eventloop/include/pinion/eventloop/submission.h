@@ -18,7 +18,9 @@
 /// Errors:     options and variables out of range are refused, with what to write instead.
 ///
 /// `low-latency` hands over at the end of each turn. `throughput` holds over turns what they queue
-/// until it is a batch, or the oldest of it has waited for the longest wait, or for 64 turns.
+/// until it is a batch, or the oldest of it has waited for the longest wait, or for 64 turns. That
+/// is seen at the ends of turns, so that it may be a turn more; while turns are longer than the
+/// longest wait, nothing is held.
 /// Nothing is held in any mode once the next turn has nothing to do, as far as is known: no
 /// operation waits for company that may not come. Nor is anything held beside a cancellation, or
 /// while a write or the end of a connection stands behind a chunk that was accepted before it;
@@ -58,7 +60,8 @@ struct SubmissionRules {
 
   SubmissionMode mode = SubmissionMode::adaptive;
   std::uint32_t batch = 32;                        ///< 1 to kMostBatch operations.
-  Delay max_wait = std::chrono::microseconds{50};  ///< 0 to kLongestWait, by the turns' clock.
+  Delay max_wait = std::chrono::microseconds{50};  ///< 0 to kLongestWait, by the turns' clock; the
+                                                   ///< turn in which it passes comes on top.
 };
 
 /// What isn't set here is what the environment says, and otherwise the default of SubmissionRules.
@@ -113,10 +116,14 @@ class SubmissionController {
 
   /// Whether what waits at the end of this turn is left for the next one to hand over.
   [[nodiscard]] bool holds(const Turn& turn) noexcept {
-    if (holding_) [[unlikely]]
-      return goes_on(turn);
-    return turn.more && (may_hold(turn) || tries(turn)) && begins(turn);
+    const bool held =
+        holding_ ? goes_on(turn) : turn.more && (may_hold(turn) || tries(turn)) && begins(turn);
+    last_ = turn.now;
+    return held;
   }
+
+  /// What is held is handed over after a turn that began at `now`, and none follows for a while.
+  PINION_EXPORT void end(Instant now) noexcept;
 
   /// A turn worked for `work`; then a call that took `took` handed `count` operations over.
   PINION_EXPORT void learn(Delay work, unsigned count, Delay took) noexcept;
@@ -157,8 +164,8 @@ class SubmissionController {
   bool holding_ = false;
   std::uint32_t turns_held_ = 0;
   Instant oldest_;
-  Instant last_;  // When the turn began that held last.
   std::uint64_t handed_over_ = 0;
+  Instant last_ = kNever;  // When the turn before this one began.
 
   // What was learnt, in nanoseconds.
   std::int64_t work_ = kLongestWork;        // Of a turn before it submits.

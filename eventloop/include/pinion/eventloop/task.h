@@ -20,7 +20,8 @@
 ///
 /// Ownership:  a Task owns its frame until it is spawned (the loop owns it then) or destroyed. A
 ///             task that is awaited belongs to the expression that awaits it.
-/// Threading:  a task lives on one loop's thread. It may be created before the loop runs.
+/// Threading:  a task lives on one loop's thread: it is created there, or before the loop runs by a
+///             thread without a loop. Another loop's is refused by an assertion.
 /// Cost:       a frame comes from the loop's FramePool. Starting a child and returning from it are
 ///             a hand-over through the loop's ready list, never a nested call: any depth, any
 ///             build.
@@ -76,9 +77,6 @@ struct TaskContext : TaggedListNode<Living> {
 struct alignas(16) FrameHeader {
   FramePool* pool;
 };
-
-/// What a task takes beside its frame.
-inline constexpr std::size_t kTaskOverhead = sizeof(TaskContext) + sizeof(FrameHeader);
 
 /// The task that runs on this thread; none between tasks.
 extern PINION_EXPORT constinit thread_local TaskContext* running_task

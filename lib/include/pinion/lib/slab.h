@@ -143,6 +143,9 @@ class PINION_EXPORT FramePool {
   /// when that is beyond the limit, less what is left to the other classes, or the heap is used up.
   [[nodiscard]] bool reserve(std::size_t size, std::size_t frames) noexcept;
 
+  /// How much of the pool's memory `size` bytes take; 0 when they come from the heap in any case.
+  [[nodiscard]] std::size_t room_for(std::size_t size) noexcept;
+
   /// Takes back what allocate(size) gave.
   void release(void* frame, std::size_t size) noexcept;
 

@@ -58,8 +58,9 @@ class PINION_EXPORT SharedTimerShard {
   /// for any. poll() comes next, before a sleep.
   void attach(TimingWheel& wheel, ShardWaker waker = {}) noexcept;
 
-  /// Takes in what other threads did, at most `budget` timers; those that are due fire here.
-  /// Returns how much there was to do. 0: a sleep that was announced may begin.
+  /// Takes in what other threads did, at most `budget` timers; those that are due fire here, once
+  /// in a poll, however often they are scheduled meanwhile. Returns how much there was to do. 0: a
+  /// sleep that was announced may begin.
   std::size_t poll(Instant now, std::size_t budget) noexcept;
 
   /// From now on a schedule that the wheel doesn't know of calls the waker, once. Poll afterwards.
@@ -115,6 +116,7 @@ class PINION_EXPORT SharedTimerShard {
   // The shard's own; counters are read by others.
   alignas(64) TimingWheel* wheel_ = nullptr;
   bool calling_ = false;
+  std::uint32_t polls_ = 0;  ///< Those that found something; wraps.
   Counter fired_{0};
   Counter migrated_{0};
   Counter adopted_{0};

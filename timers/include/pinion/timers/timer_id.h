@@ -25,7 +25,7 @@
 /// So a table has 2^50 ids, none of which is used twice: at a million timers per second they last
 /// for 35 years. A slot whose generations are used up is never used again. The numbers of tables
 /// that died are given again after all others: an id that outlived its table is refused for as long
-/// as the process has made fewer than 16,383 tables since. 0 is no timer's id.
+/// as the process has made fewer tables since than 16,383 less those that live. 0 is no timer's id.
 
 namespace pinion {
 

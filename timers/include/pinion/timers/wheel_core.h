@@ -94,7 +94,7 @@ class WheelCore {
   /// a budget, at most so many callbacks run and at most max(kLeastMoves, budget *
   /// kMovesPerBudget) entries are moved, for whatever reason: what is left stays due, now() stays
   /// at its tick and next_expiry() is now(), so that a loop comes back at once. A target before
-  /// now() is counted and taken for now().
+  /// now() moves nothing back: it counts as a step back and means now().
   std::size_t advance(Tick target, std::size_t budget = kNoBudget) noexcept;
 
   /// Whether advance(target) does more than two compares. Whenever something is due it does.
