@@ -113,7 +113,7 @@ bool IpInput::accept_destination(Arrived& arrived) noexcept {
 }
 
 /// Has the first `size` bytes, or all, in the first segment. False, and counted, when there is no
-/// packet left for that.
+/// packet left for that, or no packet has room for so many.
 bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
   if (packet->size() >= size || packet->next_segment() == nullptr) [[likely]] {
     return true;
@@ -130,6 +130,10 @@ bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
     Packet* const next = packet->next_segment();
     if (next == nullptr) break;
     const std::size_t part = std::min(size - packet->size(), next->size());
+    if (part > packet->tailroom()) {
+      ++context_.counters.header_split;
+      return false;
+    }
     std::memcpy(packet->append(part), next->data(), part);
     next->remove_prefix(part);
     if (!next->empty()) continue;

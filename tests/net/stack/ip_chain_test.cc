@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "stack_world.h"
+
+namespace pinion::test {
+namespace {
+
+/// Packets of several segments, as devices give them whose MTU is above their buffers.
+class Chains : public StackWorld {
+ protected:
+  /// What the packets of the pool hold in one segment.
+  [[nodiscard]] std::size_t room() { return packet(0)->tailroom(); }
+
+  void inject_chain(const std::vector<Bytes>& parts) {
+    Packet* const burst = make_chain(*pool, parts).take();
+    stack->receive(0, {&burst, 1}, now);
+  }
+  /// A frame around `packet`, cut into segments that are filled.
+  void inject_cut(const Bytes& packet) {
+    const bool v4 = packet[0] >> 4 == 4;
+    const Bytes frame =
+        join({ethernet(v4 ? wire::EtherType::ipv4 : wire::EtherType::ipv6), packet});
+    std::vector<Bytes> parts;
+    for (std::size_t at = 0; at < frame.size(); at += room()) {
+      const auto begin = frame.begin() + static_cast<std::ptrdiff_t>(at);
+      const std::size_t size = std::min(room(), frame.size() - at);
+      parts.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(size));
+    }
+    inject_chain(parts);
+  }
+  [[nodiscard]] Bytes ethernet(wire::EtherType type) const {
+    Bytes header(wire::EthernetHeader::kMinSize);
+    wire::emit_ethernet({.destination = our_mac, .source = peer_mac, .type = type},
+                        std::as_writable_bytes(std::span(header)));
+    return header;
+  }
+};
+
+/// A header of destination options of 1,864 bytes, all to be passed over.
+Bytes long_options(std::uint8_t next_header) {
+  Bytes options = {next_header, 232};
+  for (const std::size_t size : {257U, 257U, 257U, 257U, 257U, 257U, 257U, 63U}) {
+    options.push_back(0x1e);
+    options.push_back(static_cast<std::uint8_t>(size - 2));
+    options.resize(options.size() + size - 2);
+  }
+  return options;
+}
+
+/// RFC 8504, 5.3: a host limits what it takes of extension headers.
+TEST_F(Chains, HeadersThatFillASegmentAreRefused) {
+  wire::Ipv6Header header;
+  header.next_header = 60;
+  const Bytes options = long_options(kTestProtocol);
+  ASSERT_EQ(options.size(), 1'864U);
+  inject_cut(ip_packet(header, peer6, ours6, join({options, counted(102)})));
+  EXPECT_EQ(stack->counters().header_split, 1U);
+  EXPECT_TRUE(transport.received.empty());
+  // Where the transport's header still fits behind them, they are passed over.
+  const Bytes whole =
+      join({ethernet(wire::EtherType::ipv6),
+            ip_packet(header, peer6, ours6,
+                      join({{kTestProtocol, 0, 1, 4, 0, 0, 0, 0}, counted(2'000)}))});
+  const auto cut = whole.begin() + 70;
+  inject_chain(
+      {Bytes(whole.begin(), cut), Bytes(cut, cut + 1'000), Bytes(cut + 1'000, whole.end())});
+  ASSERT_EQ(transport.received.size(), 1U);
+  EXPECT_EQ(transport.received[0].bytes, counted(2'000));
+}
+
+TEST_F(Chains, ManyShortSegmentsBehindLongHeadersAreRefused) {
+  wire::Ipv6Header header;
+  header.next_header = 60;
+  const Bytes frame =
+      join({ethernet(wire::EtherType::ipv6),
+            ip_packet(header, peer6, ours6, join({long_options(kTestProtocol), counted(400)}))});
+  std::vector<Bytes> parts{Bytes(frame.begin(), frame.begin() + 1'918)};
+  for (auto at = frame.begin() + 1'918; at != frame.end(); at += 4) parts.emplace_back(at, at + 4);
+  inject_chain(parts);
+  EXPECT_EQ(stack->counters().header_split, 1U);
+  EXPECT_TRUE(transport.received.empty());
+}
+
+}  // namespace
+}  // namespace pinion::test
