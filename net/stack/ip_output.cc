@@ -13,6 +13,12 @@ wire::EtherType type_of(const Packet& packet) noexcept {
   return v4 ? wire::EtherType::ipv4 : wire::EtherType::ipv6;
 }
 
+/// What waits for neighbours takes a sixteenth of the pool at most.
+NeighbourOptions within(const PacketPool& pool, NeighbourOptions options) noexcept {
+  options.held_bytes = std::min(options.held_bytes, pool.capacity() * pool.buffer_size() / 16);
+  return options;
+}
+
 }  // namespace
 
 Identifications::Identifications(std::uint64_t seed) noexcept : hash_(seed) {
@@ -34,7 +40,8 @@ IpOutput::IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOption
       host_(host),
       path_mtus_(path_mtus, context.random.next()),
       identifications_(context.random.next()),
-      neighbours_(neighbours, *this, context.wheel, context.counters, context.random.next()) {}
+      neighbours_(within(context.pool, neighbours), *this, context.wheel, context.counters,
+                  context.random.next()) {}
 
 void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept {
   if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);

@@ -14,12 +14,6 @@ namespace {
 
 constexpr auto kUdp = static_cast<std::uint8_t>(IpProtocol::udp);
 
-std::size_t true_size_of(const Packet& packet) noexcept {
-  std::size_t sum = 0;
-  for (const Packet* at = &packet; at != nullptr; at = at->next_segment()) sum += at->true_size();
-  return sum;
-}
-
 std::size_t most_payload(const IpAddress& to) noexcept {
   const std::size_t headers = to.is_v4() ? wire::Ipv4Header::kMinSize : 0;
   return 65'535 - headers - wire::UdpHeader::kSize;
@@ -247,7 +241,7 @@ std::optional<UdpDatagram> UdpSocket::receive() noexcept {
   std::optional<UdpDatagram> oldest(std::move(ring_[first_]));
   first_ = (first_ + 1) % ring_.size();
   --count_;
-  bytes_ -= true_size_of(*oldest->packet);
+  bytes_ -= chain_true_size(*oldest->packet);
   return oldest;
 }
 
@@ -256,7 +250,12 @@ std::optional<IpTrouble> UdpSocket::take_trouble() noexcept {
 }
 
 void UdpSocket::take_in(UdpDatagram datagram) noexcept {
-  const std::size_t cost = true_size_of(*datagram.packet);
+  if (is_low(layer_.pool_)) {
+    ++stats_.dropped;
+    ++layer_.counters_.pool_low;
+    return;
+  }
+  const std::size_t cost = chain_true_size(*datagram.packet);
   if (count_ == ring_.size() || bytes_ + cost > byte_limit_) {
     ++stats_.dropped;
     ++layer_.counters_.queue_full;
