@@ -85,6 +85,17 @@ void IpOutput::send_to(Interface& interface, const MacAddress& to, PacketPtr pac
   send_frame(interface, to, type, std::move(packet));
 }
 
+void IpOutput::send_on_link(Interface& interface, PacketPtr packet, const IpDeparture& how,
+                            Instant now) noexcept {
+  if (!write_header(packet, how, true)) return;
+  ++context_.counters.packets_out;
+  if (interface.link == LinkKind::ip) {
+    transmit(interface.index, {}, std::move(packet), now);
+  } else {
+    neighbours_.send(interface.index, how.destination, std::move(packet), now);
+  }
+}
+
 void IpOutput::send_frame(Interface& interface, const MacAddress& to, wire::EtherType type,
                           PacketPtr packet) noexcept {
   if (interface.link == LinkKind::ip) return queue(interface, std::move(packet));

@@ -72,6 +72,10 @@ class IpOutput final : private NeighbourHost {
   void send_to(Interface& interface, const MacAddress& to, PacketPtr packet,
                const IpDeparture& how) noexcept;
 
+  /// Sends an IP packet to a neighbour on the interface's link, whatever the routes say.
+  void send_on_link(Interface& interface, PacketPtr packet, const IpDeparture& how,
+                    Instant now) noexcept;
+
   /// Puts an Ethernet header in front of `packet`, where the link has such, and queues it.
   void send_frame(Interface& interface, const MacAddress& to, wire::EtherType type,
                   PacketPtr packet) noexcept;

@@ -143,6 +143,52 @@ TEST_F(Link, NdpAsksAndListens) {
   EXPECT_EQ(sent_one().ethernet.destination, mac(20));
 }
 
+/// RFC 4861, 7.2.4: the answer goes to whoever asked, not through a router.
+TEST_F(Link, SolicitationsAreAnsweredOnTheLinkWhateverTheirSender) {
+  inject_ndp(mac(20), {.target = ours6.bytes(), .mac = mac(20)}, far6, solicited_node(ours6));
+  SentFrame frame = sent_one();
+  EXPECT_EQ(frame.ethernet.destination, mac(20));
+  EXPECT_EQ(frame.v6().hop_limit, 255);
+  // Without an address of its own in it, the one we know of the sender has to do.
+  inject_ndp(peer_mac, {.target = ours6.bytes(), .mac = {}}, peer6, ours6);
+  EXPECT_EQ(sent_one().ethernet.destination, peer_mac);
+  const IpAddress other = ip("2001:db8:ffff::77");
+  inject_ndp(mac(77), {.target = ours6.bytes(), .mac = {}}, other, ours6);
+  frame = sent_one();
+  EXPECT_EQ(ndp_of(frame).type, wire::IcmpV6Type::neighbor_solicitation);
+  EXPECT_EQ(IpAddress::v6(ndp_of(frame).target), other);
+}
+
+TEST_F(Link, N1AFullCacheAnswersSolicitationsStill) {
+  make_stack({.neighbours = {.capacity = 4}});
+  // All four are in use.
+  for (const IpAddress& to : {peer4, far4, peer6, far6}) send_to(to);
+  sent();
+  inject_ndp(mac(20), {.target = ours6.bytes(), .mac = mac(20)}, ip("fe80::20"),
+             solicited_node(ours6));
+  EXPECT_EQ(sent_one().ethernet.destination, mac(20));
+}
+
+TEST_F(Link, N1InventedSolicitorsDisplaceNobody) {
+  make_stack({.neighbours = {.capacity = 16}});
+  for (const IpAddress& to : {peer4, far4, peer6, far6}) {
+    send_to(to);
+    stack->confirm_reachable(to, now);
+  }
+  pass(11s, 100ms);
+  sent();
+  for (std::uint8_t i = 30; i < 230; ++i) {
+    const IpAddress invented =
+        IpAddress::v6({0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, i});
+    inject_ndp(mac(i), {.target = ours6.bytes(), .mac = mac(i)}, invented, solicited_node(ours6));
+    EXPECT_EQ(sent_one().ethernet.destination, mac(i));
+  }
+  pass(3s, 100ms);
+  EXPECT_EQ(stack->counters().neighbour_solicitations, 0U);
+  for (const IpAddress& to : {peer4, peer6}) EXPECT_EQ(goes_to(to), peer_mac);
+  for (const IpAddress& to : {far4, far6}) EXPECT_EQ(goes_to(to), mac(254));
+}
+
 /// RFC 4861, 7.1: 255 shows that it comes from the link.
 TEST_F(Link, N2ForgedAdvertisementsChangeNothing) {
   const wire::NdpMessage claim{.type = wire::IcmpV6Type::neighbor_advertisement,
