@@ -189,6 +189,21 @@ TEST_F(Link, N1InventedSolicitorsDisplaceNobody) {
   for (const IpAddress& to : {far4, far6}) EXPECT_EQ(goes_to(to), mac(254));
 }
 
+TEST_F(Link, ArpResolvesWhatARouteSaysIsOnTheLink) {
+  const IpAddress other = ip("192.168.7.7");
+  inject_arp({.from = mac(20), .sender = "192.168.7.7"});
+  EXPECT_EQ(sent_one().arp().operation, wire::ArpOperation::reply);
+  EXPECT_EQ(goes_to(other), mac(254));  // Whoever asks is not believed to be of the link.
+  ASSERT_TRUE(stack->add_route({.destination = {ip("192.168.7.0"), 24}}));
+  send_to(other);
+  EXPECT_EQ(sent_one().arp().target, v4("192.168.7.7"));
+  inject_arp({.reply = true, .from = mac(20), .sender = "192.168.7.7", .to_us = true});
+  EXPECT_EQ(sent_one().ethernet.destination, mac(20));
+  inject_arp({.from = mac(21), .sender = "192.168.7.8"});
+  sent();
+  EXPECT_EQ(goes_to(ip("192.168.7.8")), mac(21));
+}
+
 /// RFC 4861, 7.1: 255 shows that it comes from the link.
 TEST_F(Link, N2ForgedAdvertisementsChangeNothing) {
   const wire::NdpMessage claim{.type = wire::IcmpV6Type::neighbor_advertisement,
