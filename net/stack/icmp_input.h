@@ -26,6 +26,7 @@ namespace pinion {
 struct IcmpArrival {
   std::uint8_t interface = 0;  ///< kLoopback: from ourselves.
   bool router_alert = false;
+  bool fragmented = false;  ///< There was a fragment header (RFC 6980).
   bool to_many = false;
 };
 

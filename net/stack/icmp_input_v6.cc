@@ -89,7 +89,9 @@ void IcmpInput::link_message(const Packet& packet, const wire::IcmpMessage& mess
     return;
   }
   Interface& interface = context_.interfaces[how.interface];
-  if (is_mld(message)) {
+  if (how.fragmented && is_ndp(message)) {
+    ++context_.counters.neighbour_bad;
+  } else if (is_mld(message)) {
     mld_.receive(interface, message, packet.bytes(), arrival, how.router_alert, now);
   } else {
     ndp_.receive(interface, message, packet.bytes(), arrival, now);

@@ -52,6 +52,7 @@ void IpInput::deliver(Arrived arrived, Instant now) noexcept {
     ++context_.counters.delivered;
     const IcmpArrival how{.interface = arrived.interface,
                           .router_alert = arrived.router_alert,
+                          .fragmented = arrived.fragmented,
                           .to_many = arrived.frame_to_many || arrived.arrival.broadcast};
     if (v4) {
       icmp_.receive_v4(std::move(arrived.packet), arrived.arrival, how, now);

@@ -56,6 +56,7 @@ class IpInput final : private ReassemblyHost {
     IpArrival arrival{};
     std::uint8_t protocol = 0;
     bool router_alert = false;
+    bool fragmented = false;  ///< IPv6: there was a fragment header.
     /// What stands before the payload, as an error message would quote it.
     std::span<const std::byte> header{};
     std::size_t header_size = 0;  ///< Of the packet's bytes, those before the payload.

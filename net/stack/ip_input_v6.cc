@@ -77,6 +77,7 @@ void IpInput::receive_v6(Arrived arrived, Instant now) noexcept {
   }
   arrived.protocol = walked->protocol;
   arrived.router_alert = walked->router_alert;
+  arrived.fragmented = walked->fragmented;
   arrived.header_size += walked->size;
   if (!gather(arrived.packet, arrived.header_size + kTransportHeader)) return;
   arrived.header = std::as_const(*arrived.packet).bytes().first(arrived.header_size);

@@ -189,6 +189,31 @@ TEST_F(Link, N1InventedSolicitorsDisplaceNobody) {
   for (const IpAddress& to : {far4, far6}) EXPECT_EQ(goes_to(to), mac(254));
 }
 
+/// RFC 6980, 5: such messages are ignored, since filters don't see what they are.
+TEST_F(Link, N2FragmentedNeighborDiscoveryIsIgnored) {
+  const IpAddress asker = ip("fe80::20");
+  const Bytes message =
+      ndp_message({.target = ours6.bytes(), .mac = mac(20)}, asker, solicited_node(ours6));
+  const auto inject_piece = [&](std::uint16_t offset, const Bytes& payload, bool more) {
+    Bytes fragment(wire::Ipv6Fragment::kSize);
+    wire::emit_ipv6_fragment({.identification = 7, .offset = offset, .more = more}, 58,
+                             std::as_writable_bytes(std::span(fragment)));
+    wire::Ipv6Header header;
+    header.next_header = 44;
+    header.hop_limit = 255;
+    inject(mac(20), multicast_mac(solicited_node(ours6)), wire::EtherType::ipv6,
+           ip_packet(header, asker, solicited_node(ours6), join({fragment, payload})));
+  };
+  const std::size_t known = stack->neighbours().size();
+  inject_piece(0, message, false);  // The whole, behind a fragment header.
+  EXPECT_TRUE(sent().empty());
+  inject_piece(0, Bytes(message.begin(), message.begin() + 16), true);
+  inject_piece(16, Bytes(message.begin() + 16, message.end()), false);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(stack->counters().neighbour_bad, 2U);
+  EXPECT_EQ(stack->neighbours().size(), known);
+}
+
 TEST_F(Link, ArpResolvesWhatARouteSaysIsOnTheLink) {
   const IpAddress other = ip("192.168.7.7");
   inject_arp({.from = mac(20), .sender = "192.168.7.7"});
