@@ -60,20 +60,21 @@ void IcmpInput::receive_v6(PacketPtr packet, const IpArrival& arrival, const Icm
     constexpr auto kReply = static_cast<std::uint8_t>(wire::IcmpV6Type::echo_reply);
     return answer_echo(std::move(packet), arrival, kReply, how, now);
   }
-  if (is_icmp_v6_error(*parsed)) return error_v6(*packet, *parsed, now);
+  if (is_icmp_v6_error(*parsed)) return error_v6(*packet, *parsed, arrival, now);
   const bool redirect = parsed->is(wire::IcmpV6Type::redirect);
   ++(redirect ? context_.counters.icmp_redirect : context_.counters.icmp_ignored);
 }
 
 void IcmpInput::error_v6(const Packet& packet, const wire::IcmpMessage& message,
-                         Instant now) noexcept {
+                         const IpArrival& arrival, Instant now) noexcept {
   const std::optional<IpTrouble> trouble = trouble_of(message);
   if (!trouble) {
     ++context_.counters.icmp_ignored;
     return;
   }
   const bool too_big = *trouble == IpTrouble::packet_too_big;
-  complain(wire::parse_icmp_v6_quote(packet.bytes()), *trouble, too_big ? message.detail : 0, now);
+  complain(wire::parse_icmp_v6_quote(packet.bytes()), *trouble, too_big ? message.detail : 0,
+           arrival.destination, now);
 }
 
 /// Neighbor discovery and MLD, which have no business with ourselves.

@@ -290,6 +290,25 @@ TEST_F(Icmp, ErrorsAboutWhatWeDidNotSendAreDropped) {
   EXPECT_TRUE(transport.complaints.empty());
 }
 
+/// RFC 5927, 4: an error comes to where its datagram came from, which keeps what we say to
+/// ourselves, or from another address of ours, out of a stranger's reach.
+TEST_F(Icmp, ErrorsThatComeToAnotherAddressThanTheyQuoteAreDropped) {
+  const IpAddress self = ip("127.0.0.1");
+  inject_error({.type = 3, .code = 3}, ip_packet(self, self, kTestProtocol, counted(40)), peer4);
+  inject_error({.type = 1, .code = 4}, ip_packet(ip("::1"), ip("::1"), kTestProtocol, counted(40)),
+               peer6);
+  inject_error({.type = 1, .code = 4},
+               ip_packet(link_local_of(our_mac), peer6, kTestProtocol, counted(40)), peer6);
+  // To a group nobody answers.
+  const Bytes quoted = ip_packet(ours4, far4, kTestProtocol, counted(40));
+  for (const char* to : {"10.0.0.255", "224.0.0.1"}) {
+    const Bytes message = icmp_message({.type = 3, .code = 3}, peer4, ip(to), quoted);
+    inject_ip(ip_packet(peer4, ip(to), 1, message));
+  }
+  EXPECT_EQ(stack->counters().icmp_not_ours, 5U);
+  EXPECT_TRUE(transport.complaints.empty());
+}
+
 /// RFC 6633; RFC 1122, 3.2.2.2, of which a host without a route cache has no use.
 TEST_F(Icmp, RedirectsAndSourceQuenchAreNotFollowed) {
   const Bytes ours = ip_packet(ours4, far4, kTestProtocol, counted(40));
