@@ -22,6 +22,12 @@
 
 namespace pinion {
 
+/// Whether a pool runs dry: the last packets are for those on their way and for answers, and what
+/// only waits gives way.
+[[nodiscard]] inline bool is_low(const PacketPool& pool) noexcept {
+  return pool.available() < pool.capacity() / 16;
+}
+
 struct IpContext {
   static constexpr std::size_t kMostInterfaces = 16;
   /// Where packets to ourselves arrive.

@@ -7,12 +7,23 @@
 #include <pinion/net/packet_copy.h>
 
 namespace pinion {
+namespace {
+
+/// Fragments take an eighth of the pool at most.
+ReassemblyOptions within(const PacketPool& pool, ReassemblyOptions options) noexcept {
+  options.bytes = std::min(options.bytes, pool.capacity() * pool.buffer_size() / 8);
+  return options;
+}
+
+}  // namespace
+
 IpInput::IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
                  const ReassemblyOptions& reassembly) noexcept
     : context_(context),
       errors_(errors),
       icmp_(icmp),
-      reassembly_(reassembly, *this, context.wheel, context.counters, context.random.next()) {}
+      reassembly_(within(context.pool, reassembly), *this, context.wheel, context.counters,
+                  context.random.next()) {}
 
 void IpInput::receive(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
                       Instant now) noexcept {
@@ -26,6 +37,10 @@ void IpInput::receive(std::uint8_t interface, PacketPtr packet, bool frame_to_ma
   } else {
     receive_v4(std::move(arrived), now);
   }
+}
+
+void IpInput::end_of_burst() noexcept {
+  while (is_short_of_packets()) reassembly_.displace();
 }
 
 void IpInput::refuse_port(const Packet& packet, Instant now) noexcept {

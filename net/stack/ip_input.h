@@ -37,6 +37,14 @@ class IpInput final : private ReassemblyHost {
   /// An IP packet has arrived, in a frame to many or to us. `interface` may be kLoopback.
   void receive(std::uint8_t interface, PacketPtr packet, bool frame_to_many, Instant now) noexcept;
 
+  /// Gives fragments back to a pool that runs dry.
+  void end_of_burst() noexcept;
+
+  /// Whether end_of_burst() has something to do.
+  [[nodiscard]] bool is_short_of_packets() const noexcept {
+    return reassembly_.bytes() > 0 && is_low(context_.pool);
+  }
+
   /// Answers port unreachable to the datagram that a transport is being given right now: `packet`
   /// as it was given.
   void refuse_port(const Packet& packet, Instant now) noexcept;

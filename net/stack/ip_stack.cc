@@ -84,6 +84,7 @@ void IpStack::end_of_burst(Instant now) noexcept {
     input_.receive(IpContext::kLoopback, output_.loopback().pop_front(), false, now);
   }
   for (std::size_t i = 0; i < attached_count_; ++i) attached_[i]->end_of_burst(now);
+  input_.end_of_burst();
 }
 
 std::size_t IpStack::take(std::uint8_t interface, std::span<Packet*> into) noexcept {

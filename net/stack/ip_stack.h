@@ -78,11 +78,14 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   /// Takes what an interface has received: Ethernet frames, or bare IP packets, by its link.
   void receive(std::uint8_t interface, std::span<Packet* const> burst, Instant now) noexcept;
 
-  /// Delivers what we sent to ourselves, then tells the transports that the burst is over.
+  /// Delivers what we sent to ourselves, then tells the transports that the burst is over. Gives up
+  /// fragments when the pool runs dry.
   void end_of_burst(Instant now) noexcept;
 
-  /// Whether something waits for end_of_burst(): packets to ourselves.
-  [[nodiscard]] bool pending() noexcept { return !output_.loopback().empty(); }
+  /// Whether something waits for end_of_burst(): packets to ourselves, a pool that runs dry.
+  [[nodiscard]] bool pending() noexcept {
+    return !output_.loopback().empty() || input_.is_short_of_packets();
+  }
 
   /// Moves what is to leave through an interface to the front of `into`; returns how many.
   [[nodiscard]] std::size_t take(std::uint8_t interface, std::span<Packet*> into) noexcept;

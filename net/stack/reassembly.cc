@@ -101,10 +101,7 @@ ReassemblyResult Reassembly::insert(PacketPtr packet, const FragmentKey& key,
 
 Reassembly::Datagram* Reassembly::find_or_make(const FragmentKey& key, Instant now) noexcept {
   if (Datagram* const found = table_.find(key)) return found;
-  if (table_.full()) {
-    ++counters_.reassembly_displaced;
-    drop_oldest();
-  }
+  if (table_.full()) displace();
   Datagram* const made = table_.insert(key);
   made->expires = now + kTimeout;
   if (!timer_.armed()) wheel_.arm(timer_, made->expires);
@@ -140,12 +137,11 @@ Reassembly::Fit Reassembly::find_place(const Datagram& datagram, const FragmentP
   return repeats ? Fit::repeats : Fit::overlaps;
 }
 
-/// Makes room for a fragment of `keep` by giving up what is older, and then what is younger.
+/// Makes room for a fragment of `keep` by giving up what is older; false when that isn't enough.
 bool Reassembly::make_room(const Datagram& keep, std::size_t bytes) noexcept {
   while (bytes_ + bytes > byte_limit_ || fragments_.live() == fragments_.limit()) {
     if (&table_.oldest() == &keep) return false;
-    ++counters_.reassembly_displaced;
-    drop_oldest();
+    displace();
   }
   return true;
 }
@@ -194,6 +190,11 @@ void Reassembly::release_fragments(Datagram& datagram) noexcept {
     fragments_.release(*fragment);
   }
   datagram.last = nullptr;
+}
+
+void Reassembly::displace() noexcept {
+  ++counters_.reassembly_displaced;
+  drop_oldest();
 }
 
 void Reassembly::drop_oldest() noexcept {

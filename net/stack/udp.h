@@ -25,7 +25,7 @@
 /// Cost:       a datagram in: a checksum and a walk over the sockets that share its bucket of 256.
 ///             Out: a copy of the payload. A socket's queue is allocated when it is made.
 /// Full:       a queue has two limits, datagrams and bytes by what the packets cost their pool;
-///             what comes next is dropped and counted.
+///             what comes next is dropped and counted. So is all when the pool runs dry.
 /// Errors:     bind and connect answer what is wrong; the wire's doings are counted. A datagram for
 ///             a port of nobody draws port unreachable. What ICMP says of a connected socket's
 ///             datagrams the socket tells, once (RFC 1122, 4.1.3.3).
@@ -58,7 +58,7 @@ struct UdpSocketOptions {
 
 struct UdpSocketStats {
   std::uint64_t received = 0;  ///< Put into the queue.
-  std::uint64_t dropped = 0;   ///< Since the queue was full.
+  std::uint64_t dropped = 0;   ///< Since the queue was full, or the pool low.
   std::uint64_t sent = 0;
 };
 
@@ -118,6 +118,7 @@ struct UdpCounters {
   std::uint64_t no_port = 0;        ///< For a port of nobody.
   std::uint64_t no_port_group = 0;  ///< The same, to many: not answered.
   std::uint64_t queue_full = 0;
+  std::uint64_t pool_low = 0;            ///< Too few packets left to let one wait.
   std::uint64_t complaints = 0;          ///< Told to a socket.
   std::uint64_t complaints_ignored = 0;  ///< Of no datagram that a socket may have sent.
   std::array<std::uint64_t, wire::kWireFaults> malformed{};

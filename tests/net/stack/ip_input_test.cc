@@ -354,6 +354,35 @@ TEST_F(Fragments, N3AFloodStaysUnderItsCap) {
   EXPECT_GT(pool->available(), 3'000U);
 }
 
+TEST_F(Fragments, N3TakeAnEighthOfThePoolAtMost) {
+  make_stack({.reassembly = {.datagrams = 2'048, .bytes = 1UL << 30, .fragments = 4'096}});
+  const std::size_t most = pool->capacity() * pool->buffer_size() / 8;
+  for (std::uint32_t id = 0; id < 2'000; ++id) {
+    inject_ip(piece6(id, 0, counted(1448), true));
+    ASSERT_LE(stack->reassembly().bytes(), most);
+  }
+  EXPECT_GT(stack->reassembly().bytes(), most / 2);
+}
+
+TEST_F(Fragments, N3GiveWayWhenThePoolRunsDry) {
+  std::vector<PacketPtr> busy;
+  const std::size_t low = pool->capacity() / 16;
+  for (std::uint32_t id = 0; id < 200; ++id) inject_ip(piece6(id, 0, counted(1448), true));
+  stack->end_of_burst(now);
+  EXPECT_EQ(stack->reassembly().datagrams(), 200U);
+  EXPECT_FALSE(stack->pending());
+  while (pool->available() > low - 10) busy.emplace_back(pool->allocate());
+  EXPECT_TRUE(stack->pending());
+  stack->end_of_burst(now);
+  EXPECT_EQ(stack->reassembly().datagrams(), 190U);
+  EXPECT_EQ(stack->counters().reassembly_displaced, 10U);
+  EXPECT_EQ(pool->available(), low);
+  EXPECT_FALSE(stack->pending());
+  while (!busy.empty() && pool->available() < low + 8) busy.pop_back();
+  inject_ip(piece6(199, 1'448, counted(8), false));
+  EXPECT_EQ(transport.received.size(), 1U);
+}
+
 TEST_F(Fragments, BehindExtensionHeadersReachTheirTransport) {
   // Destination options within the fragmented part.
   const Bytes options = {kTestProtocol, 0, 1, 4, 0, 0, 0, 0};

@@ -231,6 +231,20 @@ TEST_F(Udp, QueuesAreBoundedInNumberAndBytes) {
   EXPECT_TRUE(sent().empty());
 }
 
+TEST_F(Udp, QueuesTakeNothingWhenThePoolRunsDry) {
+  UdpSocket socket(*udp);
+  ASSERT_TRUE(socket.bind({ours4, 7}));
+  std::vector<PacketPtr> busy;
+  while (pool->available() > pool->capacity() / 16) busy.emplace_back(pool->allocate());
+  inject_udp({peer4, 1}, {ours4, 7}, counted(1));
+  EXPECT_EQ(socket.waiting(), 0U);
+  EXPECT_EQ(socket.stats().dropped, 1U);
+  EXPECT_EQ(udp->counters().pool_low, 1U);
+  busy.resize(busy.size() - 2);
+  inject_udp({peer4, 1}, {ours4, 7}, counted(1));
+  EXPECT_EQ(socket.waiting(), 1U);
+}
+
 TEST_F(Udp, TheClosestSocketGetsTheDatagram) {
   UdpSocket any(*udp);
   UdpSocket connected(*udp);
