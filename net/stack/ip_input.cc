@@ -162,11 +162,13 @@ bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
   return true;
 }
 
-/// Has all bytes in one segment, that nobody else holds.
-bool IpInput::make_linear(PacketPtr& packet) noexcept {
-  if (packet->next_segment() == nullptr) return true;
+/// Has nobody else hold any segment, and the headers in the first.
+bool IpInput::make_own(PacketPtr& packet, std::size_t header_size) noexcept {
+  if (!chain_shared(*packet)) [[likely]] {
+    return true;
+  }
   PacketPtr copy = copy_packet(*packet, context_.pool);
-  if (!copy || copy->next_segment() != nullptr) {
+  if (!copy || copy->size() <= header_size) {
     ++(copy ? context_.counters.header_split : context_.counters.in_no_packet);
     return false;
   }
@@ -190,7 +192,7 @@ void IpInput::reassembly_timed_out(PacketPtr first_fragment, Instant now) noexce
   Arrived arrived{.packet = std::move(first_fragment)};
   const std::span bytes = std::as_const(*arrived.packet).bytes();
   if (wire::load_u8(bytes.data()) >> 4 == 4) {
-    const auto header = wire::parse_ipv4(bytes);
+    const auto header = wire::parse_ipv4(bytes, arrived.packet->chain_size());
     PINION_ASSERT(header.has_value());
     arrived.arrival.source = IpAddress::v4(header->source);
     arrived.arrival.destination = IpAddress::v4(header->destination);
@@ -198,7 +200,7 @@ void IpInput::reassembly_timed_out(PacketPtr first_fragment, Instant now) noexce
     arrived.protocol = header->protocol;
     arrived.header_size = header->size();
   } else {
-    const auto header = wire::parse_ipv6(bytes);
+    const auto header = wire::parse_ipv6(bytes, arrived.packet->chain_size());
     PINION_ASSERT(header.has_value());
     const auto walked = walk_ipv6_extensions(*header, bytes.subspan(wire::Ipv6Header::kSize));
     PINION_ASSERT(walked.has_value());

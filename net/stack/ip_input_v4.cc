@@ -59,7 +59,7 @@ void IpInput::fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Insta
                         .destination = arrived.arrival.destination,
                         .id = header.identification,
                         .protocol = header.protocol};
-  if (!make_linear(arrived.packet)) return;
+  if (!make_own(arrived.packet, arrived.header_size)) return;
   ReassemblyResult result = reassembly_.insert(std::move(arrived.packet), key, place, now);
   if (result.fate == FragmentFate::complete) {
     whole_v4(std::move(arrived), std::move(result), now);

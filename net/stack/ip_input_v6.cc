@@ -113,7 +113,7 @@ void IpInput::fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
   const FragmentKey key{.source = arrived.arrival.source,
                         .destination = arrived.arrival.destination,
                         .id = fragment.identification};
-  if (!make_linear(arrived.packet)) return;
+  if (!make_own(arrived.packet, arrived.header_size)) return;
   ReassemblyResult result = reassembly_.insert(std::move(arrived.packet), key, place, now);
   if (result.fate == FragmentFate::complete) {
     whole_v6(std::move(arrived), std::move(result), now);

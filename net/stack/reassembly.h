@@ -104,7 +104,8 @@ class Reassembly {
   Reassembly& operator=(const Reassembly&) = delete;
   ~Reassembly();
 
-  /// Takes a fragment, which isn't shared and has one segment.
+  /// Takes a fragment, no segment of which is shared. Its header lies in the first, with a byte of
+  /// the payload at least.
   [[nodiscard]] ReassemblyResult insert(PacketPtr packet, const FragmentKey& key,
                                         const FragmentPlace& place, Instant now) noexcept;
 

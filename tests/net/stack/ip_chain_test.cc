@@ -84,5 +84,60 @@ TEST_F(Chains, ManyShortSegmentsBehindLongHeadersAreRefused) {
   EXPECT_TRUE(transport.received.empty());
 }
 
+/// RFC 1122, 3.3.2.
+TEST_F(Chains, FragmentsLongerThanASegmentAreReassembled) {
+  const Bytes whole = counted(15'000);
+  const auto piece = [&whole](std::size_t at) {
+    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(at);
+    return Bytes(begin, begin + 5'000);
+  };
+  for (const std::size_t at : {5'000U, 0U, 10'000U}) {
+    wire::Ipv4Header four;
+    four.protocol = kTestProtocol;
+    four.fragment_offset = static_cast<std::uint16_t>(at);
+    four.more_fragments = at < 10'000;
+    inject_cut(ip_packet(four, peer4, ours4, piece(at)));
+    Bytes fragment(wire::Ipv6Fragment::kSize);
+    wire::emit_ipv6_fragment({.offset = static_cast<std::uint16_t>(at), .more = at < 10'000},
+                             kTestProtocol, std::as_writable_bytes(std::span(fragment)));
+    wire::Ipv6Header six;
+    six.next_header = 44;
+    inject_cut(ip_packet(six, peer6, ours6, join({fragment, piece(at)})));
+  }
+  EXPECT_EQ(stack->counters().header_split, 0U);
+  ASSERT_EQ(transport.received.size(), 2U);
+  for (const auto& one : transport.received) EXPECT_EQ(one.bytes, whole);
+  EXPECT_EQ(stack->reassembly().bytes(), 0U);
+}
+
+TEST_F(Chains, FragmentsThatWaitCountWithAllTheirSegments) {
+  wire::Ipv4Header header;
+  header.protocol = kTestProtocol;
+  header.more_fragments = true;
+  inject_cut(ip_packet(header, peer4, ours4, counted(5'000)));
+  EXPECT_EQ(stack->reassembly().bytes(), 3 * packet(0)->true_size());
+  pass(61s, 1s);
+  EXPECT_EQ(stack->reassembly().bytes(), 0U);
+  EXPECT_EQ(sent_errors().size(), 1U);
+}
+
+/// One that somebody else holds is copied.
+TEST_F(Chains, FragmentsThatAreSharedAreReassembled) {
+  wire::Ipv4Header header;
+  header.protocol = kTestProtocol;
+  header.more_fragments = true;
+  for (const std::size_t at : {0U, 64U}) {
+    header.fragment_offset = static_cast<std::uint16_t>(at);
+    header.more_fragments = at == 0;
+    PacketPtr frame = make_packet(*pool, join({ethernet(wire::EtherType::ipv4),
+                                               ip_packet(header, peer4, ours4, counted(64))}));
+    const PacketPtr held(pool->view(*frame, 0, frame->size()));
+    Packet* const burst = frame.take();
+    stack->receive(0, {&burst, 1}, now);
+  }
+  ASSERT_EQ(transport.received.size(), 1U);
+  EXPECT_EQ(transport.received[0].bytes, join({counted(64), counted(64)}));
+}
+
 }  // namespace
 }  // namespace pinion::test
