@@ -35,7 +35,8 @@ void IcmpInput::answer_echo(PacketPtr packet, const IpArrival& arrival, std::uin
                {.source = arrival.destination,
                 .destination = arrival.source,
                 .protocol = v4 ? IpProtocol::icmp : IpProtocol::icmp_v6,
-                .traffic_class = arrival.traffic_class,
+                // Congestion that the request met is not the reply's (RFC 3168, 5).
+                .traffic_class = static_cast<std::uint8_t>(arrival.traffic_class & 0xfcU),
                 .may_fragment = true},
                now);
 }

@@ -211,7 +211,7 @@ void IpInput::reassembly_timed_out(PacketPtr first_fragment, Instant now) noexce
   }
   arrived.header = bytes.first(arrived.header_size);
   arrived.arrival.broadcast = !context_.is_local(arrived.arrival.destination);
-  errors_.reassembly_time_exceeded(offender_of(arrived), now);
+  errors_.reassembly_time_exceeded(offender_within(arrived), now);
 }
 
 }  // namespace pinion

@@ -89,6 +89,7 @@ class IpInput final : private ReassemblyHost {
   [[nodiscard]] bool gather(PacketPtr& packet, std::size_t size) noexcept;
   [[nodiscard]] bool make_own(PacketPtr& packet, std::size_t header_size) noexcept;
   [[nodiscard]] static Offender offender_of(const Arrived& arrived) noexcept;
+  [[nodiscard]] static Offender offender_within(const Arrived& arrived) noexcept;
 
   void reassembly_timed_out(PacketPtr first_fragment, Instant now) noexcept override;
 

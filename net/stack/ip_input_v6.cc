@@ -97,7 +97,7 @@ void IpInput::fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
   const std::size_t size = wire::Ipv6Header::kSize + header.payload_size - arrived.header_size;
   if (fragment.offset == 0 && !has_all_headers(arrived, header, extensions)) {
     ++context_.counters.fragment_header;
-    errors_.incomplete_headers(offender_of(arrived), now);
+    errors_.incomplete_headers(offender_within(arrived), now);
     return;
   }
   const FragmentPlace place{.offset = fragment.offset,
@@ -132,17 +132,23 @@ bool IpInput::has_all_headers(const Arrived& arrived, const wire::Ipv6Header& he
   return rest.size() >= walked->size + least_header(walked->protocol);
 }
 
-/// A header can't be read, or has an option that wants it so. An ICMP error is not answered by
-/// another, whatever stands in front of it (RFC 4443, 2.4 (e)).
+/// The offender with what is behind all of its extension headers, those too that were not walked:
+/// an ICMP error is not answered by another, whatever stands in front of it (RFC 4443, 2.4 (e)).
+Offender IpInput::offender_within(const Arrived& arrived) noexcept {
+  Offender offender = offender_of(arrived);
+  if (offender.source.is_v4()) return offender;
+  const std::span bytes = std::as_const(*arrived.packet).bytes();
+  const Upper upper = find_upper(arrived.protocol, bytes.subspan(arrived.header_size));
+  offender.protocol = upper.protocol;
+  offender.transport_offset += upper.offset;
+  return offender;
+}
+
+/// A header can't be read, or has an option that wants it so.
 void IpInput::refuse_header(const Arrived& arrived, const wire::Ipv6Refusal& refusal,
                             Instant now) noexcept {
   context_.counters.count(refusal.fault);
-  const std::span bytes = std::as_const(*arrived.packet).bytes();
-  const Upper upper = find_upper(arrived.protocol, bytes.subspan(arrived.header_size));
-  Offender offender = offender_of(arrived);
-  offender.protocol = upper.protocol;
-  offender.transport_offset += upper.offset;
-  errors_.parameter_problem(offender, refusal, now);
+  errors_.parameter_problem(offender_within(arrived), refusal, now);
 }
 
 void IpInput::whole_v6(Arrived arrived, ReassemblyResult result, Instant now) noexcept {

@@ -39,7 +39,7 @@ class Icmp : public StackWorld {
 TEST_F(Icmp, N6PingIsAnswered) {
   wire::Ipv4Header header;
   header.protocol = 1;
-  header.traffic_class = 0x10;
+  header.traffic_class = 0x13;
   inject_ip(ip_packet(header, peer4, ours4,
                       icmp_message({.type = 8, .detail = 7}, peer4, ours4, counted(56))));
   SentFrame frame = sent_one();
@@ -47,7 +47,7 @@ TEST_F(Icmp, N6PingIsAnswered) {
   EXPECT_EQ(IpAddress::v4(frame.v4().source), ours4);
   EXPECT_EQ(IpAddress::v4(frame.v4().destination), peer4);
   EXPECT_EQ(frame.v4().hop_limit, 64);
-  EXPECT_EQ(frame.v4().traffic_class, 0x10);
+  EXPECT_EQ(frame.v4().traffic_class, 0x10);  // Not what of congestion the request met.
   EXPECT_EQ(frame.icmp(), (wire::IcmpMessage{.type = 0, .detail = 7}));
   EXPECT_TRUE(same(frame.ip_payload().subspan(8), counted(56)));
 
@@ -130,7 +130,7 @@ TEST_F(Icmp, UnknownProtocolsAreRefused) {
     inject_ip(packet);
     const SentFrame frame = sent_one();
     EXPECT_EQ(frame.icmp(), (wire::IcmpMessage{.type = 3, .code = 2}));
-    EXPECT_EQ(frame.v4().traffic_class, 0xca);
+    EXPECT_EQ(frame.v4().traffic_class, 0xc8);
     EXPECT_LE(frame.payload().size(), 576U);
     EXPECT_TRUE(quotes(frame, packet, 576 - 28));
   }
@@ -193,13 +193,27 @@ TEST_F(Icmp, NoErrorsAboutErrorsBroadcastsAndNobody) {
   header.next_header = 60;
   const Bytes error = icmp_message({.type = 1}, peer6, ours6, counted(48));
   inject_ip(ip_packet(header, peer6, ours6, join({{58, 0, 0xbe, 4, 0, 0, 0, 0}, error})));
+  // A redirect, which is none but as good as one, and a first fragment of either.
+  for (const Bytes& message : {error, icmp_message({.type = 137}, peer6, ours6, counted(48))}) {
+    inject_ip(ip_packet(header, peer6, ours6, join({{58, 0, 0xbe, 4, 0, 0, 0, 0}, message})));
+    header.next_header = 44;
+    const Bytes fragment = {60, 0, 0, 1, 0, 0, 0, message[0]};
+    const Bytes options = {58, 0, 1, 4, 0, 0, 0, 0};
+    inject_ip(ip_packet(header, peer6, ours6, join({fragment, options, message})));
+    header.next_header = 60;
+  }
+  EXPECT_EQ(stack->reassembly().datagrams(), 2U);
   // Later fragments alone.
   wire::Ipv4Header later;
   later.protocol = 99;
   later.fragment_offset = 64;
   inject_ip(ip_packet(later, peer4, ours4, counted(20)));
-  pass(61s, 1s);
+  pass(59s, 1s);
+  sent();
+  meet_neighbours();
+  pass(2s, 1s);
   EXPECT_TRUE(sent_errors().empty());
+  EXPECT_EQ(stack->counters().reassembly_timeout, 3U);
 }
 
 TEST_F(Icmp, N6ErrorsAreRateLimited) {
@@ -244,12 +258,13 @@ TEST_F(Icmp, ErrorsAreTakenToTheTransportTheyQuote) {
 
   const Bytes ours_v6 = ip_packet(ours6, far6, kTestProtocol, counted(40));
   const std::vector<Case> cases6 = {
-      {1, 0, IpTrouble::net_unreachable},     {1, 1, IpTrouble::prohibited},
-      {1, 2, IpTrouble::host_unreachable},    {1, 3, IpTrouble::host_unreachable},
-      {1, 4, IpTrouble::port_unreachable},    {1, 5, IpTrouble::prohibited},
-      {1, 6, IpTrouble::prohibited},          {2, 0, IpTrouble::packet_too_big},
-      {3, 0, IpTrouble::time_exceeded},       {4, 0, IpTrouble::parameter_problem},
-      {4, 1, IpTrouble::protocol_unreachable}};
+      {1, 0, IpTrouble::net_unreachable},      {1, 1, IpTrouble::prohibited},
+      {1, 2, IpTrouble::host_unreachable},     {1, 3, IpTrouble::host_unreachable},
+      {1, 4, IpTrouble::port_unreachable},     {1, 5, IpTrouble::prohibited},
+      {1, 6, IpTrouble::prohibited},           {2, 0, IpTrouble::packet_too_big},
+      {3, 0, IpTrouble::time_exceeded},        {4, 0, IpTrouble::parameter_problem},
+      {4, 1, IpTrouble::protocol_unreachable}, {100, 0, IpTrouble::net_unreachable},
+      {127, 9, IpTrouble::net_unreachable}};
   transport.complaints.clear();
   for (const Case& one : cases6) {
     inject_error({.type = static_cast<std::uint8_t>(one.type),
