@@ -176,4 +176,8 @@ void IpStack::announce(Interface& interface, const IpAddress& address, Instant /
   arp_.announce(interface, address);
 }
 
+void IpStack::usable(Interface& interface, const IpAddress& address, Instant now) noexcept {
+  if (address.is_v6() && is_link_local(address)) mld_.speaks(interface, now);
+}
+
 }  // namespace pinion

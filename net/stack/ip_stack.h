@@ -122,6 +122,7 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   void undeliverable(PacketPtr packet, Instant now) noexcept override;
   void probe(Interface& interface, const IpAddress& address, Instant now) noexcept override;
   void announce(Interface& interface, const IpAddress& address, Instant now) noexcept override;
+  void usable(Interface& interface, const IpAddress& address, Instant now) noexcept override;
 
   IpContext context_;
   IpOutput output_;

@@ -424,6 +424,19 @@ TEST_F(AddressCheck, Ipv6OfSomebodyElseIsGivenUp) {
   EXPECT_EQ(stack->counters().address_duplicate, 2U);
 }
 
+/// RFC 4862, 5.4.5: somebody has our MAC.
+TEST_F(AddressCheck, ADuplicateOfTheMacsAddressEndsIpv6OnTheInterface) {
+  const IpAddress link_local = link_local_of(our_mac);
+  inject_ndp(mac(20), {.target = link_local.bytes(), .mac = {}}, ip("::"),
+             solicited_node(link_local));
+  EXPECT_EQ(state(link_local), AddressState::duplicate);
+  EXPECT_EQ(state(ours6), AddressState::duplicate);
+  pass(15s);
+  EXPECT_EQ(state(ours6), AddressState::duplicate);
+  EXPECT_EQ(state(ours4), AddressState::usable);
+  sent();
+}
+
 /// RFC 7527: on a link that echoes, our own solicitations and probes come back.
 TEST_F(AddressCheck, WhatTheLinkEchoesIsNoDuplicate) {
   std::uint64_t echoed = 0;
@@ -495,9 +508,21 @@ TEST_F(Listeners, JoinedGroupsAreReportedTwice) {
   const auto times = [&group](const std::vector<std::pair<int, IpAddress>>& all) {
     return std::ranges::count(all, std::pair{4, group});
   };
+  const auto from_link_local = [this] {
+    std::vector<SentFrame> frames = sent();
+    std::erase_if(frames, [](const SentFrame& frame) {
+      return frame.ethernet.type != wire::EtherType::ipv6 ||
+             !is_link_local(IpAddress::v6(frame.v6().source));
+    });
+    return frames;
+  };
   EXPECT_EQ(times(reported(sent())), 1);
-  pass(1'010ms);
+  pass(1'000ms);
   EXPECT_EQ(times(reported(sent())), 1);
+  // RFC 3590, 4: what came from :: again, when there is somebody to come from.
+  pass(1'020ms);
+  EXPECT_EQ(stack->address_state(0, link_local_of(our_mac)), AddressState::usable);
+  EXPECT_EQ(times(reported(from_link_local())), 1);
   pass(10s);
   EXPECT_EQ(times(reported(sent())), 0);
 }
