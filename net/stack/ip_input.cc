@@ -25,18 +25,27 @@ IpInput::IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
       reassembly_(within(context.pool, reassembly), *this, context.wheel, context.counters,
                   context.random.next()) {}
 
-void IpInput::receive(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
-                      Instant now) noexcept {
-  if (!gather(packet, kHeaders)) return;
-  Arrived arrived{
-      .packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many};
-  const std::span bytes = std::as_const(*arrived.packet).bytes();
-  // The frame's type says the same; the header's first bits decide, for links without frames.
-  if (!bytes.empty() && wire::load_u8(bytes.data()) >> 4 == 6) {
-    receive_v6(std::move(arrived), now);
+void IpInput::receive(std::uint8_t interface, PacketPtr packet, Instant now) noexcept {
+  const std::byte* const at = packet->data();
+  if (!packet->empty() && wire::load_u8(at) >> 4 == 6) {
+    receive_v6(interface, std::move(packet), false, now);
   } else {
-    receive_v4(std::move(arrived), now);
+    receive_v4(interface, std::move(packet), false, now);
   }
+}
+
+void IpInput::receive_v4(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                         Instant now) noexcept {
+  if (!gather(packet, kHeaders)) return;
+  take_v4({.packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many},
+          now);
+}
+
+void IpInput::receive_v6(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                         Instant now) noexcept {
+  if (!gather(packet, kHeaders)) return;
+  take_v6({.packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many},
+          now);
 }
 
 void IpInput::end_of_burst() noexcept {

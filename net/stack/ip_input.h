@@ -34,8 +34,15 @@ class IpInput final : private ReassemblyHost {
   IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
           const ReassemblyOptions& reassembly) noexcept;
 
-  /// An IP packet has arrived, in a frame to many or to us. `interface` may be kLoopback.
-  void receive(std::uint8_t interface, PacketPtr packet, bool frame_to_many, Instant now) noexcept;
+  /// An IP packet has arrived without a frame: its first bits tell the family. `interface` may be
+  /// kLoopback.
+  void receive(std::uint8_t interface, PacketPtr packet, Instant now) noexcept;
+
+  /// An IP packet has arrived in a frame that tells its family, to many or to us.
+  void receive_v4(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                  Instant now) noexcept;
+  void receive_v6(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                  Instant now) noexcept;
 
   /// Gives fragments back to a pool that runs dry.
   void end_of_burst() noexcept;
@@ -70,8 +77,8 @@ class IpInput final : private ReassemblyHost {
     std::size_t header_size = 0;  ///< Of the packet's bytes, those before the payload.
   };
 
-  void receive_v4(Arrived arrived, Instant now) noexcept;
-  void receive_v6(Arrived arrived, Instant now) noexcept;
+  void take_v4(Arrived arrived, Instant now) noexcept;
+  void take_v6(Arrived arrived, Instant now) noexcept;
   void fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Instant now) noexcept;
   void fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
                    const wire::Ipv6Extensions& extensions, Instant now) noexcept;

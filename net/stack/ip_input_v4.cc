@@ -7,7 +7,7 @@
 
 namespace pinion {
 
-void IpInput::receive_v4(Arrived arrived, Instant now) noexcept {
+void IpInput::take_v4(Arrived arrived, Instant now) noexcept {
   Packet& packet = *arrived.packet;
   const std::size_t size = packet.chain_size();
   const auto parsed = wire::parse_ipv4(packet.bytes(), size);

@@ -50,7 +50,7 @@ Upper find_upper(std::uint8_t protocol, std::span<const std::byte> payload) noex
 
 }  // namespace
 
-void IpInput::receive_v6(Arrived arrived, Instant now) noexcept {
+void IpInput::take_v6(Arrived arrived, Instant now) noexcept {
   Packet& packet = *arrived.packet;
   const std::size_t size = packet.chain_size();
   const auto parsed = wire::parse_ipv6(packet.bytes(), size);

@@ -44,7 +44,7 @@ void IpStack::receive(std::uint8_t interface, std::span<Packet* const> burst,
     if (from.link == LinkKind::ethernet) {
       receive_frame(from, PacketPtr(packet), now);
     } else {
-      input_.receive(interface, PacketPtr(packet), false, now);
+      input_.receive(interface, PacketPtr(packet), now);
     }
   }
 }
@@ -68,9 +68,13 @@ void IpStack::receive_frame(Interface& interface, PacketPtr packet, Instant now)
     return;
   }
   packet->remove_prefix(header.size());
-  const bool untagged = header.tag_count == 0;
-  if (untagged && (header.type == wire::EtherType::ipv4 || header.type == wire::EtherType::ipv6)) {
-    input_.receive(interface.index, std::move(packet), to_many, now);
+  // A tag of VLAN 0 tells a priority, and of no VLAN (IEEE 802.1Q, 9.6).
+  const bool untagged = header.tag_count == 0 || (header.tag_count == 1 && header.tags[0].id == 0 &&
+                                                  header.tags[0].type == wire::EtherType::vlan);
+  if (untagged && header.type == wire::EtherType::ipv4) {
+    input_.receive_v4(interface.index, std::move(packet), to_many, now);
+  } else if (untagged && header.type == wire::EtherType::ipv6) {
+    input_.receive_v6(interface.index, std::move(packet), to_many, now);
   } else if (untagged && header.type == wire::EtherType::arp) {
     arp_.receive(interface, header, *packet, now);
   } else {
@@ -81,7 +85,7 @@ void IpStack::receive_frame(Interface& interface, PacketPtr packet, Instant now)
 void IpStack::end_of_burst(Instant now) noexcept {
   // What these draw waits for the next turn.
   for (std::size_t waiting = output_.loopback().size(); waiting > 0; --waiting) {
-    input_.receive(IpContext::kLoopback, output_.loopback().pop_front(), false, now);
+    input_.receive(IpContext::kLoopback, output_.loopback().pop_front(), now);
   }
   for (std::size_t i = 0; i < attached_count_; ++i) attached_[i]->end_of_burst(now);
   input_.end_of_burst();
