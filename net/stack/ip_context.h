@@ -55,6 +55,14 @@ struct IpContext {
     return is_loopback(address) || owner_of(address) != nullptr;
   }
 
+  /// Whether `address` means all hosts of a link of ours.
+  [[nodiscard]] bool is_broadcast(const IpAddress& address) const noexcept {
+    for (std::size_t i = 0; i < interface_count; ++i) {
+      if (interfaces[i].is_broadcast(address)) return true;
+    }
+    return is_limited_broadcast(address);
+  }
+
   [[nodiscard]] IpTransport* transport(std::uint8_t protocol) const noexcept {
     return transports[protocol];
   }

@@ -33,6 +33,12 @@ namespace pinion {
   return words;
 }
 
+/// The longest payload of a datagram without options to `address`: IPv4's length counts the header,
+/// IPv6's doesn't.
+[[nodiscard]] constexpr std::size_t most_payload(const IpAddress& address) noexcept {
+  return address.is_v4() ? 65'535 - 20 : 65'535;
+}
+
 /// 0.0.0.0 or ::.
 [[nodiscard]] constexpr bool is_unspecified(const IpAddress& address) noexcept {
   return std::ranges::all_of(address.bytes(), [](std::uint8_t byte) { return byte == 0; });

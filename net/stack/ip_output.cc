@@ -55,12 +55,13 @@ void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexc
     return;
   }
   Interface& interface = *way->interface;
+  const std::size_t payload = packet->chain_size();
   const std::size_t header =
       how.destination.is_v4() ? wire::Ipv4Header::kMinSize : wire::Ipv6Header::kSize;
-  const std::size_t size = header + packet->chain_size();
+  const std::size_t size = header + payload;
   const PathMtu path = path_of(interface, how.destination, now);
   const bool may_fragment = how.may_fragment || path.fragment;
-  if (size > 65'535 || (size > path.mtu && !may_fragment)) {
+  if (payload > most_payload(how.destination) || (size > path.mtu && !may_fragment)) {
     ++context_.counters.out_too_big;
     return;
   }
@@ -122,11 +123,20 @@ std::byte* IpOutput::push_header(PacketPtr& packet, std::size_t size) noexcept {
   return room;
 }
 
-std::size_t IpOutput::path_mtu(const IpAddress& destination, Instant now) const noexcept {
+std::size_t IpOutput::path_mtu(const IpAddress& source, const IpAddress& destination,
+                               Instant now) const noexcept {
   if (context_.is_local(destination)) return 65'535;
-  const Route* const route = routes_.find(destination);
-  if (route == nullptr) return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
-  return path_of(context_.interfaces[route->interface], destination, now).mtu;
+  const std::optional<Way> way = way_to(source, destination);
+  if (!way) return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
+  return path_of(*way->interface, destination, now).mtu;
+}
+
+void IpOutput::learn_path_mtu(const IpAddress& source, const IpAddress& destination,
+                              const PathWord& word, Instant now) noexcept {
+  const std::optional<Way> way = way_to(source, destination);
+  if (!way || word.mtu >= way->interface->mtu) return;
+  if (!word.displaces && path_mtus_.is_full(now)) return;
+  path_mtus_.learn(destination, word.mtu, now);
 }
 
 std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) const noexcept {
@@ -137,19 +147,22 @@ std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) cons
   return source == nullptr ? std::nullopt : std::optional(source->address);
 }
 
-void IpOutput::confirm_reachable(const IpAddress& destination, Instant now) noexcept {
-  const Route* const route = routes_.find(destination);
-  if (route != nullptr) neighbours_.confirm(route->interface, route->next_hop(destination), now);
+void IpOutput::confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                                 Instant now) noexcept {
+  const std::optional<Way> way = way_to(source, destination);
+  if (way) neighbours_.confirm(way->interface->index, way->next_hop, now);
 }
 
-/// By the routes; what means a link, the link of the source.
+/// By the routes, those of the source's interface first; what means a link, the link of the source.
 std::optional<IpOutput::Way> IpOutput::way_to(const IpAddress& source,
                                               const IpAddress& destination) const noexcept {
   const bool of_link = is_multicast(destination) || is_limited_broadcast(destination) ||
                        (destination.is_v6() && is_link_local(destination));
-  Interface* const home = of_link ? context_.owner_of(source) : nullptr;
-  if (home != nullptr) return Way{.interface = home, .next_hop = destination};
-  if (const Route* const route = routes_.find(destination)) {
+  Interface* const home = context_.owner_of(source);
+  if (of_link && home != nullptr) return Way{.interface = home, .next_hop = destination};
+  const Route* route = home != nullptr ? routes_.find(destination, home->index) : nullptr;
+  if (route == nullptr) route = routes_.find(destination);
+  if (route != nullptr) {
     return Way{.interface = &context_.interfaces[route->interface],
                .next_hop = route->next_hop(destination)};
   }
@@ -211,7 +224,7 @@ void IpOutput::loop_back(PacketPtr packet, const IpDeparture& how) noexcept {
     ++context_.counters.no_source;
     return;
   }
-  if (packet->chain_size() > 65'535 - wire::Ipv6Header::kSize) {
+  if (packet->chain_size() > most_payload(how.destination)) {
     ++context_.counters.out_too_big;
     return;
   }

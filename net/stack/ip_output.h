@@ -24,6 +24,9 @@
 /// Cost:       per packet one look at the routes, one at the paths that shrank, one in the
 ///             neighbour cache. Headers are written in front of the packet, into a packet of their
 ///             own if it has no room. Fragments are copies.
+/// Interfaces: a packet leaves by the interface that has its source address, where a route of that
+///             holds the destination (RFC 1122, 3.3.4.2, the strong model), otherwise by the route
+///             that any has.
 /// Full:       a tx queue or the loopback queue at its limit drops what comes next.
 /// Errors:     what can't go is counted by reason and dropped. A packet that must not be fragmented
 ///             goes up to the path's MTU; whoever sends such asks for that first.
@@ -84,12 +87,22 @@ class IpOutput final : private NeighbourHost {
   /// a packet of their own in front. nullptr, and counted, when none is left.
   [[nodiscard]] std::byte* push_header(PacketPtr& packet, std::size_t size) noexcept;
 
-  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination, Instant now) const noexcept;
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& source, const IpAddress& destination,
+                                     Instant now) const noexcept;
+
+  /// What was said of a path. What the interface says already is none, and takes no place.
+  struct PathWord {
+    std::size_t mtu = 0;
+    bool displaces = true;  ///< Another path of which something is still believed.
+  };
+  void learn_path_mtu(const IpAddress& source, const IpAddress& destination, const PathWord& word,
+                      Instant now) noexcept;
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& destination) const noexcept;
-  void confirm_reachable(const IpAddress& destination, Instant now) noexcept;
+  void confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                         Instant now) noexcept;
 
   [[nodiscard]] RouteTable& routes() noexcept { return routes_; }
-  [[nodiscard]] PathMtuCache& path_mtus() noexcept { return path_mtus_; }
+  [[nodiscard]] const RouteTable& routes() const noexcept { return routes_; }
   [[nodiscard]] NeighbourCache& neighbours() noexcept { return neighbours_; }
 
   /// Packets to ourselves, in the order in which they were sent.

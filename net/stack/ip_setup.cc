@@ -73,6 +73,35 @@ Result<> IpStack::check(const InterfaceOptions& options) const {
                   fmt::format("{} is given twice", to_string(prefix.address)));
     }
   }
+  return check_routes(addresses);
+}
+
+/// Whether there is a route to make for each prefix, or none to be made: those of the interface
+/// itself it shares, and link-local ones are every link's, which the source tells.
+Result<> IpStack::check_routes(std::span<const IpPrefix> addresses) const {
+  const std::span<const Route> routes = output_.routes().all();
+  // With that to the link-local prefix, which may be added.
+  std::size_t more = 1;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const IpPrefix& prefix = addresses[i];
+    const auto same = [&prefix](const IpPrefix& other) { return other.same_as(prefix); };
+    if (std::ranges::any_of(addresses.first(i), same)) continue;
+    const auto found = std::ranges::find_if(routes, same, &Route::destination);
+    if (found == routes.end()) {
+      ++more;
+    } else if (!is_v6_link_local(prefix)) {
+      return fail(ErrorCode::already_exists,
+                  fmt::format("{} is a prefix that interface {} has a route to", text_of(prefix),
+                              found->interface),
+                  "a prefix of its own for each link");
+    }
+  }
+  if (routes.size() + more > RouteTable::kMostRoutes) {
+    return fail(ErrorCode::resource_exhausted,
+                fmt::format("{} routes, and {} more for the interface: {} are the most",
+                            routes.size(), more, RouteTable::kMostRoutes),
+                "fewer routes, or fewer prefixes");
+  }
   return {};
 }
 
@@ -108,7 +137,7 @@ Result<std::uint8_t> IpStack::add_interface(const InterfaceOptions& options, Ins
 Result<> IpStack::add_address(Interface& interface, const IpPrefix& prefix, bool checked,
                               Instant now) {
   Result<> routed = output_.routes().add({.destination = prefix, .interface = interface.index});
-  // Several addresses of one prefix share a route; link-local prefixes are every link's.
+  // What may share a route check_routes() has seen.
   if (!routed && routed.error().code != ErrorCode::already_exists) return routed;
   const bool added = interface.add(
       {.prefix = prefix, .state = checked ? AddressState::checking : AddressState::usable});

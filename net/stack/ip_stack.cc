@@ -100,12 +100,19 @@ void IpStack::send(PacketPtr packet, const IpDeparture& how, Instant now) noexce
   output_.send(std::move(packet), how, now);
 }
 
-std::size_t IpStack::path_mtu(const IpAddress& destination) const noexcept {
-  return output_.path_mtu(destination, context_.wheel.now());
+std::size_t IpStack::path_mtu(const IpAddress& source,
+                              const IpAddress& destination) const noexcept {
+  return output_.path_mtu(source, destination, context_.wheel.now());
 }
 
-void IpStack::learn_path_mtu(const IpAddress& destination, std::size_t mtu, Instant now) noexcept {
-  output_.path_mtus().learn(destination, mtu, now);
+void IpStack::learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                             Instant now) noexcept {
+  output_.learn_path_mtu(source, destination, {.mtu = mtu}, now);
+}
+
+void IpStack::guess_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                             Instant now) noexcept {
+  output_.learn_path_mtu(source, destination, {.mtu = mtu, .displaces = false}, now);
 }
 
 std::optional<IpAddress> IpStack::source_for(const IpAddress& destination) const noexcept {
@@ -116,8 +123,13 @@ bool IpStack::is_local(const IpAddress& address) const noexcept {
   return context_.is_local(address);
 }
 
-void IpStack::confirm_reachable(const IpAddress& destination, Instant now) noexcept {
-  output_.confirm_reachable(destination, now);
+bool IpStack::is_unicast(const IpAddress& address) const noexcept {
+  return !is_never_a_host(address) && !context_.is_broadcast(address);
+}
+
+void IpStack::confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                                Instant now) noexcept {
+  output_.confirm_reachable(source, destination, now);
 }
 
 std::optional<AddressState> IpStack::address_state(std::uint8_t interface,

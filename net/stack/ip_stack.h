@@ -96,12 +96,21 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
 
   // IpLayer.
   void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept override;
-  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination) const noexcept override;
-  void learn_path_mtu(const IpAddress& destination, std::size_t mtu, Instant now) noexcept override;
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& source,
+                                     const IpAddress& destination) const noexcept override;
+  void learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                      Instant now) noexcept override;
   [[nodiscard]] std::optional<IpAddress> source_for(
       const IpAddress& destination) const noexcept override;
   [[nodiscard]] bool is_local(const IpAddress& address) const noexcept override;
-  void confirm_reachable(const IpAddress& destination, Instant now) noexcept override;
+  [[nodiscard]] bool is_unicast(const IpAddress& address) const noexcept override;
+  void confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                         Instant now) noexcept override;
+
+  /// As learn_path_mtu(), on the word of somebody who may never have had a datagram of ours: while
+  /// the cache is full of what is still believed, nothing is learnt.
+  void guess_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                      Instant now) noexcept;
 
   /// The state of an address of an interface; none when it isn't one of its.
   [[nodiscard]] std::optional<AddressState> address_state(std::uint8_t interface,
@@ -113,6 +122,7 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
 
  private:
   [[nodiscard]] Result<> check(const InterfaceOptions& options) const;
+  [[nodiscard]] Result<> check_routes(std::span<const IpPrefix> addresses) const;
   [[nodiscard]] Result<> add_address(Interface& interface, const IpPrefix& prefix, bool checked,
                                      Instant now);
   void receive_frame(Interface& interface, PacketPtr packet, Instant now) noexcept;

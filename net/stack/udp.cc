@@ -12,12 +12,14 @@
 namespace pinion {
 namespace {
 
-constexpr auto kUdp = static_cast<std::uint8_t>(IpProtocol::udp);
-
-std::size_t most_payload(const IpAddress& to) noexcept {
-  const std::size_t headers = to.is_v4() ? wire::Ipv4Header::kMinSize : 0;
-  return 65'535 - headers - wire::UdpHeader::kSize;
+/// Whether a datagram can be for it: a host, a group, all of a link.
+bool is_destination(const Endpoint& to) noexcept {
+  const IpAddress& address = to.address;
+  const bool to_many = is_multicast(address) || is_limited_broadcast(address);
+  return to.port != 0 && (to_many || !is_never_a_host(address));
 }
+
+constexpr auto kUdp = static_cast<std::uint8_t>(IpProtocol::udp);
 
 }  // namespace
 
@@ -32,7 +34,10 @@ void UdpLayer::receive(PacketPtr packet, const IpArrival& arrival, Instant now) 
     ++counters_.malformed[wire_fault_index(parsed.error())];
     return;
   }
-  if (!packet->has(PacketMark::transport_checksum_good) &&
+  // A device may pass one that is missing, which it must not be over IPv6 (RFC 8200, 8.1).
+  const bool missing = parsed->checksum == 0 && arrival.source.is_v6();
+  const bool verified = packet->has(PacketMark::transport_checksum_good) && !missing;
+  if (!verified &&
       !wire::udp_checksum_good(*packet, *parsed, arrival.source, arrival.destination)) {
     ++counters_.malformed[wire_fault_index(wire::WireFault::udp_checksum)];
     return;
@@ -73,7 +78,12 @@ void UdpLayer::complain(const IpComplaint& complaint, Instant now) noexcept {
       ++counters_.complaints_ignored;
       return;
     }
-    stack_.learn_path_mtu(peer.address, complaint.mtu, now);
+    // Whoever guesses a port can say this of any destination, unless we talk to that one alone.
+    if (socket->peer_) {
+      stack_.learn_path_mtu(local.address, peer.address, complaint.mtu, now);
+    } else {
+      stack_.guess_path_mtu(local.address, peer.address, complaint.mtu, now);
+    }
   }
   if (!socket->peer_) {
     ++counters_.complaints_ignored;
@@ -144,7 +154,8 @@ Result<> UdpLayer::bind(UdpSocket& socket, Endpoint local) {
 UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> payload,
                        const Endpoint& to, Instant now) noexcept {
   if (to.address.is_v4() != socket.local_.address.is_v4()) return UdpSend::other_family;
-  if (payload.size() > most_payload(to.address)) return UdpSend::too_long;
+  if (!is_destination(to)) return UdpSend::no_destination;
+  if (payload.size() > most_payload(to.address) - wire::UdpHeader::kSize) return UdpSend::too_long;
   std::optional<IpAddress> source = socket.local_.address;
   if (is_unspecified(*source)) source = stack_.source_for(to.address);
   if (!source) return UdpSend::no_route;
@@ -204,7 +215,7 @@ Result<> UdpSocket::bind(const Endpoint& local) {
 }
 
 Result<> UdpSocket::connect(const Endpoint& peer) {
-  if (peer.port == 0 || is_unspecified(peer.address)) {
+  if (!is_destination(peer)) {
     return fail(ErrorCode::invalid_argument, to_string(peer) + " is nobody to talk to",
                 "an address and a port from 1 to 65535");
   }

@@ -46,6 +46,7 @@ enum class UdpSend : std::uint8_t {
   sent,  ///< Or dropped on its way, as datagrams may be.
   not_connected,
   other_family,
+  no_destination,  ///< Port 0, or an address that nobody can have.
   no_route,
   too_long,  ///< For a datagram of its family.
   no_packets,

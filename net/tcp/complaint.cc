@@ -45,8 +45,10 @@ void Tcp::complain(const IpComplaint& complaint, Instant now) noexcept {
 void Tcp::learn_mtu(TcpConnection& c, std::size_t mtu) noexcept {
   constexpr std::size_t kOldRouters = 576;
   const std::size_t limit = mtu == 0 ? kOldRouters : mtu;
-  if (limit >= ip_.path_mtu(c.tuple.remote.address())) return drop(TcpDrop::complaint_mtu);
-  ip_.learn_path_mtu(c.tuple.remote.address(), limit, now_);
+  const IpAddress local = c.tuple.local.address();
+  const IpAddress remote = c.tuple.remote.address();
+  if (limit >= ip_.path_mtu(local, remote)) return drop(TcpDrop::complaint_mtu);
+  ip_.learn_path_mtu(local, remote, limit, now_);
   if (!adopt_path_mss(c)) return;
   // What was too big is lost, and says nothing of congestion.
   c.snd_nxt = c.snd_una;

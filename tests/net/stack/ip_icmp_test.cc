@@ -294,7 +294,7 @@ TEST_F(Icmp, N5FragmentationNeededSaysTheMtuOrLetsItBeGuessed) {
   EXPECT_EQ(transport.complaints[1].complaint.mtu, 1492U);
   EXPECT_EQ(transport.complaints[1].quoted.size(), 8U);
   // The IP layer believes nothing by itself.
-  EXPECT_EQ(stack->path_mtu(far4), 1500U);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1500U);
 }
 
 TEST_F(Icmp, ErrorsAboutWhatWeDidNotSendAreDropped) {

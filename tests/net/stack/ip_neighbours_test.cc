@@ -173,7 +173,7 @@ TEST_F(Link, N1InventedSolicitorsDisplaceNobody) {
   make_stack({.neighbours = {.capacity = 16}});
   for (const IpAddress& to : {peer4, far4, peer6, far6}) {
     send_to(to);
-    stack->confirm_reachable(to, now);
+    stack->confirm_reachable(to.is_v4() ? ours4 : ours6, to, now);
   }
   pass(11s, 100ms);
   sent();
@@ -268,8 +268,8 @@ TEST_F(Link, RouterMessagesChangeNothing) {
 TEST_F(Link, ForwardProgressKeepsANeighbourReachable) {
   std::uint64_t asked = 0;
   for (int i = 0; i < 20; ++i) {
-    stack->confirm_reachable(far4, now);
-    stack->confirm_reachable(far6, now);
+    stack->confirm_reachable(ours4, far4, now);
+    stack->confirm_reachable(ours6, far6, now);
     send_to(far4);
     send_to(far6);
     pass(10s, 1s);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "stack_world.h"
+#include "tcp/tcp.h"
 
 namespace pinion::test {
 namespace {
@@ -139,12 +140,12 @@ TEST_F(IpOutput, IdentificationsDoNotRepeatSoon) {
 }
 
 TEST_F(IpOutput, KeepsToThePathsMtu) {
-  stack->learn_path_mtu(far4, 1'000, now);
-  stack->learn_path_mtu(far6, 1'300, now);
-  EXPECT_EQ(stack->path_mtu(far4), 1'000U);
-  EXPECT_EQ(stack->path_mtu(far6), 1'300U);
-  EXPECT_EQ(stack->path_mtu(peer4), 1'500U);
-  EXPECT_EQ(stack->path_mtu(ours4), 65'535U);
+  stack->learn_path_mtu(ours4, far4, 1'000, now);
+  stack->learn_path_mtu(ours6, far6, 1'300, now);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1'000U);
+  EXPECT_EQ(stack->path_mtu(ours6, far6), 1'300U);
+  EXPECT_EQ(stack->path_mtu(ours4, peer4), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours4, ours4), 65'535U);
   send(to(far4), 981);
   send(to(far6), 1'261);
   EXPECT_EQ(stack->counters().out_too_big, 2U);
@@ -157,12 +158,12 @@ TEST_F(IpOutput, KeepsToThePathsMtu) {
     }
   }
   // Below what is believed, the path may fragment itself.
-  stack->learn_path_mtu(far4, 100, now);
-  EXPECT_EQ(stack->path_mtu(far4), 552U);
+  stack->learn_path_mtu(ours4, far4, 100, now);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 552U);
   send(to(far4), 500);
   EXPECT_FALSE(sent_one().v4().dont_fragment);
   pass(11min, 1s);
-  EXPECT_EQ(stack->path_mtu(far4), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1'500U);
 }
 
 TEST_F(IpOutput, ChoosesTheSourceByTheRoute) {
@@ -176,6 +177,23 @@ TEST_F(IpOutput, ChoosesTheSourceByTheRoute) {
   EXPECT_TRUE(stack->is_local(ours4));
   EXPECT_TRUE(stack->is_local(ip("::1")));
   EXPECT_FALSE(stack->is_local(peer4));
+}
+
+/// RFC 9293, MUST-46.
+TEST_F(IpOutput, TcpConnectsToNoBroadcastAddress) {
+  make_bare_stack();
+  auto tcp = Tcp::create(
+      {}, {.ip = *stack, .wheel = *wheel, .packets = *pool, .small_packets = *pool}, seed(), now);
+  ASSERT_TRUE(tcp);
+  ASSERT_TRUE(stack->add_interface(
+      {.mac = our_mac, .addresses = std::array{IpPrefix{ours4, 24}}, .check_duplicates = false},
+      now));
+  for (const char* many : {"10.0.0.255", "255.255.255.255", "224.0.0.1", "240.0.0.1", "0.0.0.0"}) {
+    const auto connected = (*tcp)->connect({.remote = {ip(many), 80}}, nullptr, now);
+    ASSERT_FALSE(connected) << many;
+    EXPECT_EQ(connected.error(), TcpConnectError::unreachable);
+  }
+  EXPECT_TRUE(sent().empty());
 }
 
 TEST_F(IpOutput, N1ADatagramOf64KiBToANewNeighbourIsNotLost) {
@@ -246,7 +264,7 @@ TEST_F(IpOutput, WithoutPacketsNothingBreaks) {
   std::vector<PacketPtr> all;
   PacketPtr payload = make_packet(*pool, counted(1'400));
   while (Packet* const packet = pool->allocate()) all.emplace_back(packet);
-  stack->learn_path_mtu(peer4, 600, now);
+  stack->learn_path_mtu(ours4, peer4, 600, now);
   stack->send(std::move(payload), to(peer4, true), now);
   EXPECT_EQ(stack->counters().out_no_packet, 1U);
   EXPECT_TRUE(sent().empty());
