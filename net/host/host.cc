@@ -15,6 +15,9 @@ Host::Host(const HostOptions& options, const HostParts& parts, Random& seeds)
 
 Result<std::unique_ptr<Host>> Host::create(const HostOptions& options, const HostParts& parts,
                                            std::uint64_t seed, Instant now) {
+  if (const Result<> good = IpStack::check(options.ip); !good) {
+    return tl::unexpected(good.error());
+  }
   Random seeds(seed);
   std::unique_ptr<Host> host(new Host(options, parts, seeds));
   auto tcp = Tcp::create(options.tcp,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <pinion/net/packet_copy.h>
+
 #include "../wire/ipv6.h"
 
 namespace pinion {
@@ -234,6 +236,14 @@ void IpOutput::loop_back(PacketPtr packet, const IpDeparture& how) noexcept {
 }
 
 void IpOutput::queue(Interface& interface, PacketPtr frame) noexcept {
+  const bool chained = frame->next_segment() != nullptr;
+  if (chained && chain_length(*frame) > interface.max_segments) [[unlikely]] {
+    frame = copy_packet(*frame, context_.pool);
+    if (!frame) {
+      ++context_.counters.out_no_packet;
+      return;
+    }
+  }
   if (!interface.queue(std::move(frame))) ++context_.counters.tx_queue_full;
 }
 

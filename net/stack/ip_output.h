@@ -23,7 +23,8 @@
 /// Threading:  one lcore.
 /// Cost:       per packet one look at the routes, one at the paths that shrank, one in the
 ///             neighbour cache. Headers are written in front of the packet, into a packet of their
-///             own if it has no room. Fragments are copies.
+///             own if it has no room. Fragments are copies, and so is a chain of more segments than
+///             its interface sends.
 /// Interfaces: a packet leaves by the interface that has its source address, where a route of that
 ///             holds the destination (RFC 1122, 3.3.4.2, the strong model), otherwise by the route
 ///             that any has.

@@ -52,12 +52,18 @@ struct InterfaceOptions {
   MacAddress mac{};             ///< Of an Ethernet link.
   std::size_t mtu = 1500;       ///< 576 to 65535; with IPv6 addresses 1280 and up.
   std::size_t tx_queue = 1024;  ///< Packets that wait for take(); 1 and up.
+  /// The longest chain that the device sends (DeviceInfo::max_tx_segments), 1 and up: longer ones
+  /// are copied. So many buffers of the pool hold a frame.
+  std::size_t max_segments = 1;
   std::span<const IpPrefix> addresses{};
   bool check_duplicates = true;  ///< On an Ethernet link, before an address is used.
 };
 
 class IpStack final : public IpLayer, private IpOutputHost, private AddressCheckHost {
  public:
+  /// Whether a stack can be made with these options; the constructor asserts that it can.
+  [[nodiscard]] static Result<> check(const IpOptions& options);
+
   /// `seed` is a secret: neighbours, paths and fragments are hashed by it, and identifications and
   /// waits drawn from it.
   IpStack(const IpOptions& options, TimingWheel& wheel, PacketPool& pool, std::uint64_t seed);

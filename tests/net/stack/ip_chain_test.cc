@@ -139,5 +139,30 @@ TEST_F(Chains, FragmentsThatAreSharedAreReassembled) {
   EXPECT_EQ(transport.received[0].bytes, join({counted(64), counted(64)}));
 }
 
+TEST_F(Chains, LongerThanTheDeviceSendsTheyAreCopied) {
+  for (const std::size_t most : {1U, 3U, 30U}) {
+    make_bare_stack();
+    ASSERT_TRUE(stack->add_interface({.mac = our_mac,
+                                      .max_segments = most,
+                                      .addresses = std::array{IpPrefix{ours4, 24}},
+                                      .check_duplicates = false},
+                                     now));
+    meet_neighbours();
+    for (const std::size_t segments : {1U, 2U, 3U, 20U}) {
+      std::vector<Bytes> parts;
+      for (std::size_t i = 0; i < segments; ++i) parts.push_back(counted(60));
+      const Bytes whole = bytes_of(*make_chain(*pool, parts));
+      stack->send(make_chain(*pool, parts), {.source = ours4, .destination = peer4}, now);
+      std::array<Packet*, 2> burst{};
+      ASSERT_EQ(stack->take(0, burst), 1U);
+      const PacketPtr frame(burst[0]);
+      EXPECT_LE(chain_length(*frame), most);
+      EXPECT_EQ(chain_length(*frame), segments <= most ? segments : 1U);
+      const Bytes bytes = bytes_of(*frame);
+      EXPECT_TRUE(std::equal(bytes.begin() + 34, bytes.end(), whole.begin(), whole.end()));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pinion::test

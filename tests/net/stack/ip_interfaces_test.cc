@@ -17,8 +17,12 @@ class Interfaces : public StackWorld {
   void SetUp() override {
     make_bare_stack();
     const std::array first{IpPrefix{ours4, 24}, IpPrefix{ours6, 64}};
-    ASSERT_TRUE(stack->add_interface(
-        {.mac = our_mac, .mtu = 9'000, .addresses = first, .check_duplicates = false}, now));
+    ASSERT_TRUE(stack->add_interface({.mac = our_mac,
+                                      .mtu = 9'000,
+                                      .max_segments = 5,
+                                      .addresses = first,
+                                      .check_duplicates = false},
+                                     now));
     const std::array second{IpPrefix{second4, 24}, IpPrefix{second6, 64}};
     ASSERT_TRUE(
         stack->add_interface({.mac = mac(2), .addresses = second, .check_duplicates = false}, now));

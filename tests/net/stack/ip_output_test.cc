@@ -283,6 +283,32 @@ TEST_F(IpOutput, DiesWithPacketsUnderWay) {
   EXPECT_EQ(pool->live(), 0U);
 }
 
+TEST_F(IpOutput, SetUpWantsRoomInPacketsForWhatWeSend) {
+  const TestPool small({.buffer_size = 512});
+  IpStack on_small({}, *wheel, *small, seed());
+  const auto added = on_small.add_interface(
+      {.mac = our_mac, .max_segments = 9, .addresses = std::array{IpPrefix{ours6, 64}}}, now);
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().what.find("512 bytes"), std::string::npos);
+  EXPECT_NE(added.error().hint.find("640"), std::string::npos);
+}
+
+TEST_F(IpOutput, OptionsThatMakeNoStackAreRefused) {
+  EXPECT_TRUE(IpStack::check(IpOptions{}));
+  const std::vector<IpOptions> bad = {{.neighbours = {.capacity = 1}},
+                                      {.reassembly = {.datagrams = 0}},
+                                      {.reassembly = {.fragments = 127}},
+                                      {.icmp_errors = {.per_second = 0}},
+                                      {.icmp_errors = {.per_second = 1'000'001}},
+                                      {.icmp_errors = {.burst = 0}},
+                                      {.path_mtus = 0}};
+  for (const IpOptions& options : bad) {
+    const auto checked = IpStack::check(options);
+    ASSERT_FALSE(checked);
+    EXPECT_FALSE(checked.error().hint.empty()) << checked.error().what;
+  }
+}
+
 TEST_F(IpOutput, SetUpSaysWhatIsWrong) {
   const auto refused = [this](const InterfaceOptions& options) {
     const auto result = stack->add_interface(options, now);
@@ -300,6 +326,9 @@ TEST_F(IpOutput, SetUpSaysWhatIsWrong) {
   }
   EXPECT_NE(refused({.mac = our_mac, .addresses = std::array{IpPrefix{ours4, 16}}}).find("twice"),
             std::string::npos);
+  EXPECT_NE(refused({.mac = our_mac, .tx_queue = 0}).find("tx queue"), std::string::npos);
+  EXPECT_NE(refused({.mac = our_mac, .max_segments = 0}).find("segments"), std::string::npos);
+  EXPECT_NE(refused({.mac = our_mac, .mtu = 9'000}).find("1 segments"), std::string::npos);
   const auto routed = [this](const Route& route) {
     const auto result = stack->add_route(route);
     return result ? std::string("added") : result.error().what;
