@@ -5,11 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include <pinion/lib/random.h>
-
 namespace pinion {
 
-Host::Host(const HostOptions& options, const HostParts& parts, Random& seeds)
+Host::Host(const HostOptions& options, const HostParts& parts, SecretNumbers& seeds)
     : ip_(options.ip, parts.wheel, parts.packets, seeds.next()),
       udp_(ip_, parts.packets, seeds.next()) {}
 
@@ -18,7 +16,7 @@ Result<std::unique_ptr<Host>> Host::create(const HostOptions& options, const Hos
   if (const Result<> good = IpStack::check(options.ip); !good) {
     return tl::unexpected(good.error());
   }
-  Random seeds(seed);
+  SecretNumbers seeds(seed);
   std::unique_ptr<Host> host(new Host(options, parts, seeds));
   auto tcp = Tcp::create(options.tcp,
                          {.ip = host->ip_,

@@ -38,7 +38,7 @@ std::uint8_t v4_traffic_class(std::uint8_t offenders) noexcept {
 IcmpErrors::IcmpErrors(IpContext& context, IpOutput& output, const Options& options) noexcept
     : context_(context),
       output_(output),
-      limiter_(options.per_second, options.burst, context.random.next()) {}
+      limiter_(options.per_second, options.burst, context.secrets.next()) {}
 
 void IcmpErrors::protocol_unreachable(const Offender& offender, Instant now) noexcept {
   PINION_DCHECK(offender.source.is_v4());

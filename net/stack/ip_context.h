@@ -12,6 +12,7 @@
 #include "interface.h"
 #include "ip_counters.h"
 #include "ip_layer.h"
+#include "secret_numbers.h"
 
 /// What the parts of an IP stack have in common.
 ///
@@ -34,7 +35,7 @@ struct IpContext {
   static constexpr std::uint8_t kLoopback = 0xff;
 
   IpContext(TimingWheel& its_wheel, PacketPool& its_pool, std::uint64_t seed) noexcept
-      : wheel(its_wheel), pool(its_pool), random(seed) {}
+      : wheel(its_wheel), pool(its_pool), secrets(seed), random(secrets.next()) {}
   IpContext(const IpContext&) = delete;
   IpContext& operator=(const IpContext&) = delete;
   ~IpContext() = default;
@@ -70,7 +71,8 @@ struct IpContext {
   TimingWheel& wheel;
   PacketPool& pool;
   IpCounters counters;
-  Random random;
+  SecretNumbers secrets;  ///< For keys and seeds.
+  Random random;          ///< For waits.
   std::array<Interface, kMostInterfaces> interfaces;
   std::size_t interface_count = 0;
   std::array<IpTransport*, 256> transports{};

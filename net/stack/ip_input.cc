@@ -23,7 +23,7 @@ IpInput::IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
       errors_(errors),
       icmp_(icmp),
       reassembly_(within(context.pool, reassembly), *this, context.wheel, context.counters,
-                  context.random.next()) {}
+                  context.secrets.next()) {}
 
 void IpInput::receive(std::uint8_t interface, PacketPtr packet, Instant now) noexcept {
   const std::byte* const at = packet->data();

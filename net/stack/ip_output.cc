@@ -23,27 +23,30 @@ NeighbourOptions within(const PacketPool& pool, NeighbourOptions options) noexce
 
 }  // namespace
 
-Identifications::Identifications(std::uint64_t seed) noexcept : hash_(seed) {
-  Random random(seed + 1);
-  for (std::uint32_t& counter : counters_) counter = static_cast<std::uint32_t>(random.next());
+Identifications::Identifications(std::uint64_t seed) noexcept
+    : numbers_(seed), key_(numbers_.next_key()) {
+  for (std::uint16_t& counter : counters_) counter = static_cast<std::uint16_t>(numbers_.next());
 }
 
-std::uint32_t Identifications::next(const IpAddress& source,
-                                    const IpAddress& destination) noexcept {
+std::uint16_t Identifications::next_v4(const IpAddress& source,
+                                       const IpAddress& destination) noexcept {
   const auto from = words_of(source);
   const auto to = words_of(destination);
-  const std::array words{from[0], from[1], to[0], to[1]};
-  return counters_[hash_(words) % kCounters]++;
+  return counters_[hash_words(key_, std::array{from[0], from[1], to[0], to[1]}) % kCounters]++;
+}
+
+std::uint32_t Identifications::next_v6() noexcept {
+  return static_cast<std::uint32_t>(numbers_.next());
 }
 
 IpOutput::IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOptions& neighbours,
                    std::size_t path_mtus) noexcept
     : context_(context),
       host_(host),
-      path_mtus_(path_mtus, context.random.next()),
-      identifications_(context.random.next()),
+      path_mtus_(path_mtus, context.secrets.next()),
+      identifications_(context.secrets.next()),
       neighbours_(within(context.pool, neighbours), *this, context.wheel, context.counters,
-                  context.random.next()) {}
+                  context.secrets.next()) {}
 
 void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept {
   if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);
@@ -197,8 +200,7 @@ bool IpOutput::write_header(PacketPtr& packet, const IpDeparture& how,
     header.protocol = static_cast<std::uint8_t>(how.protocol);
     // One that is never fragmented needs none (RFC 6864, 4.1).
     if (!dont_fragment) {
-      const std::uint32_t id = identifications_.next(how.source, how.destination);
-      header.identification = static_cast<std::uint16_t>(id);
+      header.identification = identifications_.next_v4(how.source, how.destination);
     }
     wire::emit_ipv4(header, {at, wire::Ipv4Header::kMinSize});
     return true;

@@ -12,10 +12,10 @@
 #include "../wire/ipv4.h"
 #include "ip_context.h"
 #include "ip_layer.h"
-#include "keyed_hash.h"
 #include "neighbours.h"
 #include "path_mtu.h"
 #include "routes.h"
+#include "secret_numbers.h"
 
 /// The way out: route, IP header, neighbour, fragments, Ethernet header, tx queue.
 ///
@@ -34,20 +34,24 @@
 
 namespace pinion {
 
-/// Identifications for datagrams that may be fragmented (RFC 6864; RFC 7739, 5.3): by source and
-/// destination one of many counters, at random in the beginning. Nobody sees how much we send to
-/// others but the few that share his counter.
+/// Identifications for datagrams that may be fragmented. IPv6's are drawn at random (RFC 7739,
+/// 5.1): of 32 bits two are seldom the same within a minute. IPv4's 16 bits are too few for that
+/// (RFC 6864): by source and destination one of many counters, at random in the beginning (RFC
+/// 7739, 5.3). Nobody sees how much we send to others but the few that share his counter.
 class Identifications {
  public:
   explicit Identifications(std::uint64_t seed) noexcept;
 
-  [[nodiscard]] std::uint32_t next(const IpAddress& source, const IpAddress& destination) noexcept;
+  [[nodiscard]] std::uint16_t next_v4(const IpAddress& source,
+                                      const IpAddress& destination) noexcept;
+  [[nodiscard]] std::uint32_t next_v6() noexcept;
 
  private:
-  static constexpr std::size_t kCounters = 256;
+  static constexpr std::size_t kCounters = 2048;
 
-  KeyedHash hash_;
-  std::array<std::uint32_t, kCounters> counters_;
+  SecretNumbers numbers_;
+  const SipKey key_;
+  std::array<std::uint16_t, kCounters> counters_;
 };
 
 /// Who asks neighbours, and who tells transports.

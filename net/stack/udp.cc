@@ -24,7 +24,7 @@ constexpr auto kUdp = static_cast<std::uint8_t>(IpProtocol::udp);
 }  // namespace
 
 UdpLayer::UdpLayer(IpStack& stack, PacketPool& pool, std::uint64_t seed) noexcept
-    : stack_(stack), pool_(pool), random_(seed) {
+    : stack_(stack), pool_(pool), secrets_(seed) {
   stack.attach(IpProtocol::udp, *this);
 }
 
@@ -134,7 +134,7 @@ Result<> UdpLayer::bind(UdpSocket& socket, Endpoint local) {
   if (local.port == 0) {
     constexpr std::uint32_t kFirst = 49'152;
     constexpr std::uint32_t kCount = 65'536 - kFirst;
-    const auto start = static_cast<std::uint32_t>(random_.below(kCount));
+    const auto start = secrets_.below(kCount);
     std::uint32_t tried = 0;
     do {
       local.port = static_cast<std::uint16_t>(kFirst + (start + tried) % kCount);

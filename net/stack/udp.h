@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <pinion/lib/list.h>
-#include <pinion/lib/random.h>
 #include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
@@ -16,6 +15,7 @@
 
 #include "ip_layer.h"
 #include "ip_stack.h"
+#include "secret_numbers.h"
 
 /// UDP (RFC 768, RFC 1122, 4.1): sockets that are polled.
 ///
@@ -156,7 +156,7 @@ class UdpLayer final : public IpTransport {
 
   IpStack& stack_;
   PacketPool& pool_;
-  Random random_;
+  SecretNumbers secrets_;
   UdpCounters counters_;
   std::array<List<UdpSocket>, kBuckets> buckets_;
 };

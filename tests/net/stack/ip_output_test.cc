@@ -139,6 +139,35 @@ TEST_F(IpOutput, IdentificationsDoNotRepeatSoon) {
   EXPECT_EQ(ids.size(), 1'000U);
 }
 
+/// RFC 7739, 5: whoever sees one can't tell the next.
+TEST_F(IpOutput, IdentificationsOfIpv6AreDrawnAtRandom) {
+  std::vector<std::uint32_t> ids;
+  for (int i = 0; i < 200; ++i) {
+    send(to(peer6, true), 1'500);
+    const std::vector<SentFrame> frames = sent();
+    ASSERT_EQ(frames.size(), 2U);
+    const auto walked = wire::walk_ipv6_extensions(frames[0].v6(), frames[0].ip_payload());
+    ASSERT_TRUE(walked && walked->fragment);
+    ids.push_back(walked->fragment->identification);
+  }
+  int near = 0;
+  for (std::size_t i = 1; i < ids.size(); ++i) near += ids[i] - ids[i - 1] < 65'536 ? 1 : 0;
+  EXPECT_LE(near, 1);
+  EXPECT_GE(std::set<std::uint32_t>(ids.begin(), ids.end()).size(), 199U);
+}
+
+/// Each of few destinations has a counter to itself.
+TEST_F(IpOutput, IdentificationsOfIpv4TellNothingOfOtherDestinations) {
+  send(to(peer4, true), 10);
+  const std::uint16_t first = sent_one().v4().identification;
+  for (std::uint8_t i = 0; i < 64; ++i) {
+    send(to(IpAddress::v4({192, 0, 2, i}), true), 10);
+    sent();
+  }
+  send(to(peer4, true), 10);
+  EXPECT_LE(static_cast<std::uint16_t>(sent_one().v4().identification - first), 3);
+}
+
 TEST_F(IpOutput, KeepsToThePathsMtu) {
   stack->learn_path_mtu(ours4, far4, 1'000, now);
   stack->learn_path_mtu(ours6, far6, 1'300, now);
