@@ -152,12 +152,18 @@ Result<> UdpLayer::bind(UdpSocket& socket, Endpoint local) {
 }
 
 UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> payload,
-                       const Endpoint& to, Instant now) noexcept {
+                       const Endpoint& to, const std::optional<IpAddress>& from,
+                       Instant now) noexcept {
   if (to.address.is_v4() != socket.local_.address.is_v4()) return UdpSend::other_family;
   if (!is_destination(to)) return UdpSend::no_destination;
   if (payload.size() > most_payload(to.address) - wire::UdpHeader::kSize) return UdpSend::too_long;
-  std::optional<IpAddress> source = socket.local_.address;
-  if (is_unspecified(*source)) source = stack_.source_for(to.address);
+  const IpAddress& bound = socket.local_.address;
+  const bool any = is_unspecified(bound);
+  if (from && (any ? from->is_v4() != bound.is_v4() || !stack_.is_local(*from) : *from != bound)) {
+    return UdpSend::not_ours;
+  }
+  std::optional<IpAddress> source = from ? from : std::optional(bound);
+  if (any && !from) source = stack_.source_for(to.address);
   if (!source) return UdpSend::no_route;
   PacketPtr packet = packet_of(payload);
   if (!packet) return UdpSend::no_packets;
@@ -170,13 +176,13 @@ UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> paylo
       *packet, wire::UdpHeader::kSize + payload.size(), *source, to.address, kUdp);
   wire::store_be16(at + wire::UdpHeader::kChecksumOffset, wire::udp_checksum_field(checksum));
   ++counters_.sent;
-  constexpr std::uint8_t kHopLimit = 64;
   stack_.send(std::move(packet),
               {.source = *source,
                .destination = to.address,
                .protocol = IpProtocol::udp,
-               // RFC 1112, 6.1: a group's datagrams stay on the link.
-               .hop_limit = is_multicast(to.address) ? std::uint8_t{1} : kHopLimit,
+               .traffic_class = socket.options_.traffic_class,
+               .hop_limit = is_multicast(to.address) ? socket.options_.group_hop_limit
+                                                     : socket.options_.hop_limit,
                .may_fragment = true},
               now);
   return UdpSend::sent;
@@ -199,8 +205,10 @@ PacketPtr UdpLayer::packet_of(std::span<const std::byte> payload) noexcept {
 }
 
 UdpSocket::UdpSocket(UdpLayer& layer, const UdpSocketOptions& options)
-    : layer_(layer), ring_(options.datagrams), byte_limit_(options.bytes) {
+    : layer_(layer), ring_(options.datagrams), options_(options) {
   PINION_ASSERT(options.datagrams > 0);
+  PINION_ASSERT(options.hop_limit > 0);
+  PINION_ASSERT(options.group_hop_limit > 0);
 }
 
 UdpSocket::~UdpSocket() {
@@ -239,10 +247,10 @@ UdpSend UdpSocket::send(std::span<const std::byte> payload, Instant now) noexcep
   return peer_ ? send_to(payload, *peer_, now) : UdpSend::not_connected;
 }
 
-UdpSend UdpSocket::send_to(std::span<const std::byte> payload, const Endpoint& to,
-                           Instant now) noexcept {
+UdpSend UdpSocket::send_to(std::span<const std::byte> payload, const Endpoint& to, Instant now,
+                           const std::optional<IpAddress>& from) noexcept {
   PINION_ASSERT(linked());
-  const UdpSend result = layer_.send(*this, payload, to, now);
+  const UdpSend result = layer_.send(*this, payload, to, from, now);
   if (result == UdpSend::sent) ++stats_.sent;
   return result;
 }
@@ -267,7 +275,7 @@ void UdpSocket::take_in(UdpDatagram datagram) noexcept {
     return;
   }
   const std::size_t cost = chain_true_size(*datagram.packet);
-  if (count_ == ring_.size() || bytes_ + cost > byte_limit_) {
+  if (count_ == ring_.size() || bytes_ + cost > options_.bytes) {
     ++stats_.dropped;
     ++layer_.counters_.queue_full;
     return;

@@ -48,6 +48,7 @@ enum class UdpSend : std::uint8_t {
   other_family,
   no_destination,  ///< Port 0, or an address that nobody can have.
   no_route,
+  not_ours,  ///< The address to send from, or the socket has another.
   too_long,  ///< For a datagram of its family.
   no_packets,
 };
@@ -55,6 +56,9 @@ enum class UdpSend : std::uint8_t {
 struct UdpSocketOptions {
   std::size_t datagrams = 256;       ///< That wait to be received; 1 and up.
   std::size_t bytes = 512UL * 1024;  ///< Theirs, by the packets' true size.
+  std::uint8_t hop_limit = 64;       ///< Of what it sends to a host; 1 and up (RFC 1122, 4.1.4).
+  std::uint8_t group_hop_limit = 1;  ///< To a group: what stays on the link (RFC 1112, 6.1).
+  std::uint8_t traffic_class = 0;    ///< DSCP and ECN.
 };
 
 struct UdpSocketStats {
@@ -80,9 +84,10 @@ class UdpSocket : public ListNode {
 
   /// Sends to the peer that it is connected to.
   [[nodiscard]] UdpSend send(std::span<const std::byte> payload, Instant now) noexcept;
-  /// Sends to anybody. Wants a bound socket.
-  [[nodiscard]] UdpSend send_to(std::span<const std::byte> payload, const Endpoint& to,
-                                Instant now) noexcept;
+  /// Sends to anybody. Wants a bound socket. One that is bound to no address of ours may say from
+  /// which: that to which a request came is the one to answer from (RFC 1122, 4.1.3.5).
+  [[nodiscard]] UdpSend send_to(std::span<const std::byte> payload, const Endpoint& to, Instant now,
+                                const std::optional<IpAddress>& from = std::nullopt) noexcept;
 
   /// The oldest datagram that waits.
   [[nodiscard]] std::optional<UdpDatagram> receive() noexcept;
@@ -109,7 +114,7 @@ class UdpSocket : public ListNode {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
-  const std::size_t byte_limit_;
+  const UdpSocketOptions options_;
   UdpSocketStats stats_;
 };
 
@@ -151,7 +156,8 @@ class UdpLayer final : public IpTransport {
   [[nodiscard]] bool taken(const Endpoint& local) noexcept;
   [[nodiscard]] Result<> bind(UdpSocket& socket, Endpoint local);
   [[nodiscard]] UdpSend send(const UdpSocket& socket, std::span<const std::byte> payload,
-                             const Endpoint& to, Instant now) noexcept;
+                             const Endpoint& to, const std::optional<IpAddress>& from,
+                             Instant now) noexcept;
   [[nodiscard]] PacketPtr packet_of(std::span<const std::byte> payload) noexcept;
 
   IpStack& stack_;

@@ -444,6 +444,46 @@ TEST_F(Udp, WhatIsNobodysIsNoDestination) {
   EXPECT_EQ(sent().size(), 3U);
 }
 
+/// RFC 1122, 4.1.3.5: the answer comes from where the request went.
+TEST_F(Udp, ASocketOfAnyAddressAnswersFromTheOneAskedAt) {
+  make_bare_stack();
+  const IpAddress second = ip("10.0.0.2");
+  const std::array addresses{IpPrefix{ours4, 24}, IpPrefix{second, 24}, IpPrefix{ours6, 64}};
+  ASSERT_TRUE(stack->add_interface(
+      {.mac = our_mac, .addresses = addresses, .check_duplicates = false}, now));
+  udp.emplace(*stack, *pool, seed());
+  meet_neighbours();
+  UdpSocket any(*udp);
+  UdpSocket bound(*udp);
+  ASSERT_TRUE(any.bind({ip("0.0.0.0"), 7}));
+  ASSERT_TRUE(bound.bind({ours4, 8}));
+  inject_udp({peer4, 1}, {second, 7}, counted(1));
+  const std::optional<UdpDatagram> got = any.receive();
+  ASSERT_TRUE(got);
+  EXPECT_EQ(any.send_to({}, got->from, now, got->to), UdpSend::sent);
+  EXPECT_EQ(IpAddress::v4(sent_one().v4().source), second);
+  EXPECT_EQ(any.send_to({}, got->from, now), UdpSend::sent);
+  EXPECT_EQ(IpAddress::v4(sent_one().v4().source), ours4);
+  for (const IpAddress& other : {peer4, ip("10.0.0.255"), ours6}) {
+    EXPECT_EQ(any.send_to({}, got->from, now, other), UdpSend::not_ours);
+  }
+  EXPECT_EQ(bound.send_to({}, got->from, now, second), UdpSend::not_ours);
+  EXPECT_EQ(bound.send_to({}, got->from, now, ours4), UdpSend::sent);
+  EXPECT_EQ(sent().size(), 1U);
+}
+
+/// RFC 1122, 4.1.4.
+TEST_F(Udp, SocketsChooseHopLimitAndTrafficClass) {
+  UdpSocket socket(*udp, {.hop_limit = 9, .group_hop_limit = 5, .traffic_class = 0xb8});
+  ASSERT_TRUE(socket.bind({ours4, 7}));
+  EXPECT_EQ(send_from(socket, {peer4, 9}, counted(1)), UdpSend::sent);
+  SentFrame frame = sent_one();
+  EXPECT_EQ(frame.v4().hop_limit, 9);
+  EXPECT_EQ(frame.v4().traffic_class, 0xb8);
+  EXPECT_EQ(send_from(socket, {ip("224.0.0.251"), 9}, counted(1)), UdpSend::sent);
+  EXPECT_EQ(sent_one().v4().hop_limit, 5);
+}
+
 TEST_F(Udp, SendsToGroupsOnTheLinkAlone) {
   UdpSocket socket(*udp);
   ASSERT_TRUE(socket.bind({ours4, 7}));
