@@ -5,17 +5,18 @@
 #include <memory>
 #include <utility>
 
-#include <pinion/lib/random.h>
-
 namespace pinion {
 
-Host::Host(const HostOptions& options, const HostParts& parts, Random& seeds)
+Host::Host(const HostOptions& options, const HostParts& parts, SecretNumbers& seeds)
     : ip_(options.ip, parts.wheel, parts.packets, seeds.next()),
       udp_(ip_, parts.packets, seeds.next()) {}
 
 Result<std::unique_ptr<Host>> Host::create(const HostOptions& options, const HostParts& parts,
                                            std::uint64_t seed, Instant now) {
-  Random seeds(seed);
+  if (const Result<> good = IpStack::check(options.ip); !good) {
+    return tl::unexpected(good.error());
+  }
+  SecretNumbers seeds(seed);
   std::unique_ptr<Host> host(new Host(options, parts, seeds));
   auto tcp = Tcp::create(options.tcp,
                          {.ip = host->ip_,

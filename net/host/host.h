@@ -68,7 +68,7 @@ class Host {
   [[nodiscard]] bool is_settled() noexcept { return !ip_.pending() && tcp_->is_settled(); }
 
  private:
-  Host(const HostOptions& options, const HostParts& parts, Random& seeds);
+  Host(const HostOptions& options, const HostParts& parts, SecretNumbers& seeds);
 
   IpStack ip_;
   UdpLayer udp_;

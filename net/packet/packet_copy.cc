@@ -50,6 +50,12 @@ std::size_t chain_length(const Packet& packet) noexcept {
   return count;
 }
 
+std::size_t chain_true_size(const Packet& packet) noexcept {
+  std::size_t sum = 0;
+  for (const Packet* at = &packet; at != nullptr; at = at->next_segment()) sum += at->true_size();
+  return sum;
+}
+
 void truncate_chain(Packet& packet, std::size_t size) noexcept {
   Packet* at = &packet;
   while (size > at->size()) {

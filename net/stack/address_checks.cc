@@ -62,7 +62,7 @@ bool AddressChecks::claimed(Interface& interface, const IpAddress& address, Inst
   if (own == nullptr || own->state == AddressState::duplicate) return false;
   if (own->state == AddressState::checking) {
     Check* const check = find(interface, address);
-    if (check != nullptr) give_up(*check);
+    if (check != nullptr) found(*check);
     return true;
   }
   ++context_.counters.address_conflict;
@@ -78,7 +78,7 @@ void AddressChecks::probed(Interface& interface, const IpAddress& address) noexc
   const InterfaceAddress* const own = interface.find(address);
   if (own == nullptr || own->state != AddressState::checking) return;
   Check* const check = find(interface, address);
-  if (check != nullptr) give_up(*check);
+  if (check != nullptr) found(*check);
 }
 
 AddressChecks::Check* AddressChecks::find(const Interface& interface,
@@ -108,6 +108,7 @@ void AddressChecks::step_v6(Check& check, Interface& interface, Instant now) noe
   }
   check.due = kNever;
   interface.set_state(check.address, AddressState::usable);
+  host_.usable(interface, check.address, now);
 }
 
 void AddressChecks::step_v4(Check& check, Interface& interface, Instant now) noexcept {
@@ -118,13 +119,27 @@ void AddressChecks::step_v4(Check& check, Interface& interface, Instant now) noe
     host_.probe(interface, check.address, now);
     return;
   }
-  interface.set_state(check.address, AddressState::usable);
+  if (check.announced == 0) {
+    interface.set_state(check.address, AddressState::usable);
+    host_.usable(interface, check.address, now);
+  }
   ++check.announced;
   check.due = check.announced < kAnnouncements ? now + kAnnounceInterval : kNever;
   host_.announce(interface, check.address, now);
 }
 
+/// Somebody else has the address.
+void AddressChecks::found(Check& check) noexcept {
+  const Interface& interface = context_.interfaces[check.interface];
+  if (check.address != link_local_of(interface.mac)) return give_up(check);
+  for (Check& other : std::span(checks_.data(), count_)) {
+    if (other.interface == check.interface && other.address.is_v6()) give_up(other);
+  }
+}
+
 void AddressChecks::give_up(Check& check) noexcept {
+  const InterfaceAddress* const own = context_.interfaces[check.interface].find(check.address);
+  if (own == nullptr || own->state == AddressState::duplicate) return;
   ++context_.counters.address_duplicate;
   check.due = kNever;
   context_.interfaces[check.interface].set_state(check.address, AddressState::duplicate);

@@ -20,9 +20,11 @@
 /// Timing:     IPv6: after up to 1 s one solicitation, 1 s later the address is usable. IPv4: after
 ///             up to 1 s three probes 1 to 2 s apart, and 2 s after the last the address is usable
 ///             and announced, a second time 2 s later.
-/// Conflicts:  an address that somebody has when it is checked is given up for good. One in use is
-///             kept, since what an operator configured is not a stranger's to take away. One of
-///             IPv4 is defended by an announcement, at most once in 10 s (RFC 5227, 2.4 (c)).
+/// Conflicts:  an address that somebody has when it is checked is given up for good; with the
+///             link-local one made of the MAC, which must then be somebody's, too, all of IPv6 on
+///             the interface (RFC 4862, 5.4.5). One in use is kept, since what an
+///             operator configured is not a stranger's to take away. One of IPv4 is defended by an
+///             announcement, at most once in 10 s (RFC 5227, 2.4 (c)).
 
 namespace pinion {
 
@@ -33,6 +35,9 @@ class AddressCheckHost {
 
   /// Tells everybody that it is ours.
   virtual void announce(Interface& interface, const IpAddress& address, Instant now) noexcept = 0;
+
+  /// Nobody else has it: from now on it is used.
+  virtual void usable(Interface& interface, const IpAddress& address, Instant now) noexcept = 0;
 
  protected:
   ~AddressCheckHost() = default;
@@ -76,6 +81,7 @@ class AddressChecks {
   void step(Check& check, Instant now) noexcept;
   void step_v6(Check& check, Interface& interface, Instant now) noexcept;
   void step_v4(Check& check, Interface& interface, Instant now) noexcept;
+  void found(Check& check) noexcept;
   void give_up(Check& check) noexcept;
   void on_due(Instant now) noexcept;
   void rearm() noexcept;

@@ -29,11 +29,15 @@ void Arp::receive(Interface& interface, const wire::EthernetHeader& frame, const
     ++context_.counters.neighbour_ignored;
     return;
   }
-  const bool credible = !is_probe && interface.on_link(sender);
   if (message.operation == wire::ArpOperation::request) {
-    if (credible) output_.neighbours().asked_by(interface.index, sender, message.sender_mac, now);
+    const bool on_link =
+        interface.on_link(sender) || output_.routes().on_link(interface.index, sender);
+    if (!is_probe && on_link) {
+      output_.neighbours().asked_by(interface.index, sender, message.sender_mac, now);
+    }
     answer(interface, message);
-  } else if (credible && frame.destination == interface.mac) {
+  } else if (!is_probe && frame.destination == interface.mac) {
+    // Whether it was asked for, and so of the link, the cache knows.
     output_.neighbours().answered(interface.index, sender, {.mac = &message.sender_mac}, now);
   } else {
     ++context_.counters.neighbour_not_asked;

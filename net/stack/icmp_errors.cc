@@ -27,9 +27,10 @@ std::uint8_t type_of(wire::IcmpV6Type type) noexcept {
   return static_cast<std::uint8_t>(type);
 }
 
-/// Precedence "internetwork control" over the type of service of the offender (RFC 1812, 4.3.2.5).
+/// Precedence "internetwork control" over the type of service of the offender (RFC 1812, 4.3.2.5),
+/// without ECN's bits, of which ours is not capable (RFC 3168, 5).
 std::uint8_t v4_traffic_class(std::uint8_t offenders) noexcept {
-  return static_cast<std::uint8_t>(0xc0U | (offenders & 0x1eU));
+  return static_cast<std::uint8_t>(0xc0U | (offenders & 0x1cU));
 }
 
 }  // namespace
@@ -37,7 +38,7 @@ std::uint8_t v4_traffic_class(std::uint8_t offenders) noexcept {
 IcmpErrors::IcmpErrors(IpContext& context, IpOutput& output, const Options& options) noexcept
     : context_(context),
       output_(output),
-      limiter_(options.per_second, options.burst, context.random.next()) {}
+      limiter_(options.per_second, options.burst, context.secrets.next()) {}
 
 void IcmpErrors::protocol_unreachable(const Offender& offender, Instant now) noexcept {
   PINION_DCHECK(offender.source.is_v4());
@@ -104,7 +105,9 @@ bool IcmpErrors::is_about_error(const Offender& offender) const noexcept {
   // One that doesn't show its type may be one.
   if (copy_out(*offender.packet, offender.transport_offset, type) == 0) return true;
   const wire::IcmpMessage message{.type = std::to_integer<std::uint8_t>(type[0])};
-  return v4 ? is_icmp_error(message) : is_icmp_v6_error(message);
+  if (v4) return is_icmp_error(message);
+  // A redirect is as good as an error (RFC 4443, 2.4 (e.2)).
+  return is_icmp_v6_error(message) || message.is(wire::IcmpV6Type::redirect);
 }
 
 void IcmpErrors::send(const Offender& offender, const wire::IcmpMessage& message,

@@ -21,9 +21,10 @@
 /// Cost:       a packet and a copy of at most 1,280 bytes for each error sent.
 /// Full:       a token bucket for all of them; above it nothing is sent.
 /// Rules:      none about an ICMP error, a datagram or frame that was for many, a fragment that is
-///             not the first (nobody complains of one here), or a source that is no single host
-///             (RFC 1122, 3.2.2; RFC 4443, 2.4 (e)), but those exceptions that RFC 4443 makes for
-///             multicast. As much is quoted as fits in 576 bytes (RFC 1812, 4.3.2.3) or 1,280.
+///             not the first (nobody complains of one here), a redirect, or a source that is no
+///             single host (RFC 1122, 3.2.2; RFC 4443, 2.4 (e)), but those exceptions that RFC 4443
+///             makes for multicast. As much is quoted as fits in 576 bytes (RFC 1812, 4.3.2.3) or
+///             1,280.
 
 namespace pinion {
 

@@ -35,19 +35,22 @@ void IcmpInput::answer_echo(PacketPtr packet, const IpArrival& arrival, std::uin
                {.source = arrival.destination,
                 .destination = arrival.source,
                 .protocol = v4 ? IpProtocol::icmp : IpProtocol::icmp_v6,
-                .traffic_class = arrival.traffic_class,
+                // Congestion that the request met is not the reply's (RFC 3168, 5).
+                .traffic_class = static_cast<std::uint8_t>(arrival.traffic_class & 0xfcU),
                 .may_fragment = true},
                now);
 }
 
+/// An error goes to the source of what it is about (RFC 1122, 3.2.2; RFC 4443, 2.2): one that
+/// arrived at another address is made up, and may be about what we say to ourselves.
 void IcmpInput::complain(const wire::Parsed<wire::QuotedDatagram>& quoted, IpTrouble trouble,
-                         std::size_t mtu, Instant now) noexcept {
+                         std::size_t mtu, const IpAddress& arrived_at, Instant now) noexcept {
   if (!quoted) {
     context_.counters.count(quoted.error());
     return;
   }
   IpTransport* const transport = context_.transport(quoted->protocol);
-  if (transport == nullptr || !context_.is_local(quoted->source)) {
+  if (transport == nullptr || quoted->source != arrived_at || !context_.is_local(quoted->source)) {
     ++context_.counters.icmp_not_ours;
     return;
   }

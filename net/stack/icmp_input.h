@@ -26,6 +26,7 @@ namespace pinion {
 struct IcmpArrival {
   std::uint8_t interface = 0;  ///< kLoopback: from ourselves.
   bool router_alert = false;
+  bool fragmented = false;  ///< There was a fragment header (RFC 6980).
   bool to_many = false;
 };
 
@@ -44,9 +45,11 @@ class IcmpInput {
   void answer_echo(PacketPtr packet, const IpArrival& arrival, std::uint8_t reply_type,
                    const IcmpArrival& how, Instant now) noexcept;
   void complain(const wire::Parsed<wire::QuotedDatagram>& quoted, IpTrouble trouble,
-                std::size_t mtu, Instant now) noexcept;
-  void error_v4(const Packet& packet, const wire::IcmpMessage& message, Instant now) noexcept;
-  void error_v6(const Packet& packet, const wire::IcmpMessage& message, Instant now) noexcept;
+                std::size_t mtu, const IpAddress& arrived_at, Instant now) noexcept;
+  void error_v4(const Packet& packet, const wire::IcmpMessage& message, const IpArrival& arrival,
+                Instant now) noexcept;
+  void error_v6(const Packet& packet, const wire::IcmpMessage& message, const IpArrival& arrival,
+                Instant now) noexcept;
   void link_message(const Packet& packet, const wire::IcmpMessage& message,
                     const IpArrival& arrival, const IcmpArrival& how, Instant now) noexcept;
 

@@ -53,12 +53,12 @@ void IcmpInput::receive_v4(PacketPtr packet, const IpArrival& arrival, const Icm
     constexpr auto kReply = static_cast<std::uint8_t>(wire::IcmpType::echo_reply);
     return answer_echo(std::move(packet), arrival, kReply, how, now);
   }
-  if (is_icmp_error(*parsed)) return error_v4(*packet, *parsed, now);
+  if (is_icmp_error(*parsed)) return error_v4(*packet, *parsed, arrival, now);
   ++context_.counters.icmp_ignored;
 }
 
 void IcmpInput::error_v4(const Packet& packet, const wire::IcmpMessage& message,
-                         Instant now) noexcept {
+                         const IpArrival& arrival, Instant now) noexcept {
   const std::optional<IpTrouble> trouble = trouble_of(message);
   if (!trouble) {
     const bool redirect = message.is(wire::IcmpType::redirect);
@@ -73,7 +73,7 @@ void IcmpInput::error_v4(const Packet& packet, const wire::IcmpMessage& message,
     constexpr std::size_t kTotalLength = wire::IcmpMessage::kHeaderSize + 2;
     if (mtu == 0) mtu = plateau_below(wire::load_be16(packet.data() + kTotalLength));
   }
-  complain(quoted, *trouble, mtu, now);
+  complain(quoted, *trouble, mtu, arrival.destination, now);
 }
 
 }  // namespace pinion

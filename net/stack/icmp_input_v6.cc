@@ -1,4 +1,3 @@
-#include <optional>
 #include <utility>
 
 #include <pinion/net/packet_copy.h>
@@ -8,8 +7,9 @@
 namespace pinion {
 namespace {
 
-/// What an error says, by type and code (RFC 4443, 3); none of unknown errors.
-std::optional<IpTrouble> trouble_of(const wire::IcmpMessage& message) noexcept {
+/// What an error says, by type and code (RFC 4443, 3). One of an unknown type says that something
+/// has befallen the datagram, and is passed on, too (2.4 (a)).
+IpTrouble trouble_of(const wire::IcmpMessage& message) noexcept {
   if (message.is(wire::IcmpV6Type::packet_too_big)) return IpTrouble::packet_too_big;
   if (message.is(wire::IcmpV6Type::time_exceeded)) return IpTrouble::time_exceeded;
   if (message.is(wire::IcmpV6Type::parameter_problem)) {
@@ -17,7 +17,7 @@ std::optional<IpTrouble> trouble_of(const wire::IcmpMessage& message) noexcept {
     return message.code == kUnknownHeader ? IpTrouble::protocol_unreachable
                                           : IpTrouble::parameter_problem;
   }
-  if (!message.is(wire::IcmpV6Type::destination_unreachable)) return std::nullopt;
+  if (!message.is(wire::IcmpV6Type::destination_unreachable)) return IpTrouble::net_unreachable;
   switch (static_cast<wire::IcmpV6Unreachable>(message.code)) {
     case wire::IcmpV6Unreachable::no_route:
       return IpTrouble::net_unreachable;
@@ -60,20 +60,17 @@ void IcmpInput::receive_v6(PacketPtr packet, const IpArrival& arrival, const Icm
     constexpr auto kReply = static_cast<std::uint8_t>(wire::IcmpV6Type::echo_reply);
     return answer_echo(std::move(packet), arrival, kReply, how, now);
   }
-  if (is_icmp_v6_error(*parsed)) return error_v6(*packet, *parsed, now);
+  if (is_icmp_v6_error(*parsed)) return error_v6(*packet, *parsed, arrival, now);
   const bool redirect = parsed->is(wire::IcmpV6Type::redirect);
   ++(redirect ? context_.counters.icmp_redirect : context_.counters.icmp_ignored);
 }
 
 void IcmpInput::error_v6(const Packet& packet, const wire::IcmpMessage& message,
-                         Instant now) noexcept {
-  const std::optional<IpTrouble> trouble = trouble_of(message);
-  if (!trouble) {
-    ++context_.counters.icmp_ignored;
-    return;
-  }
-  const bool too_big = *trouble == IpTrouble::packet_too_big;
-  complain(wire::parse_icmp_v6_quote(packet.bytes()), *trouble, too_big ? message.detail : 0, now);
+                         const IpArrival& arrival, Instant now) noexcept {
+  const IpTrouble trouble = trouble_of(message);
+  const bool too_big = trouble == IpTrouble::packet_too_big;
+  complain(wire::parse_icmp_v6_quote(packet.bytes()), trouble, too_big ? message.detail : 0,
+           arrival.destination, now);
 }
 
 /// Neighbor discovery and MLD, which have no business with ourselves.
@@ -89,7 +86,9 @@ void IcmpInput::link_message(const Packet& packet, const wire::IcmpMessage& mess
     return;
   }
   Interface& interface = context_.interfaces[how.interface];
-  if (is_mld(message)) {
+  if (how.fragmented && is_ndp(message)) {
+    ++context_.counters.neighbour_bad;
+  } else if (is_mld(message)) {
     mld_.receive(interface, message, packet.bytes(), arrival, how.router_alert, now);
   } else {
     ndp_.receive(interface, message, packet.bytes(), arrival, now);

@@ -48,6 +48,7 @@ class Interface {
   MacAddress mac{};
   std::size_t mtu = 1500;
   std::size_t tx_limit = 1024;
+  std::size_t max_segments = 1;  ///< Of a frame that leaves.
 
   [[nodiscard]] std::span<const InterfaceAddress> addresses() const noexcept {
     return {addresses_.data(), count_};

@@ -12,6 +12,7 @@
 #include "interface.h"
 #include "ip_counters.h"
 #include "ip_layer.h"
+#include "secret_numbers.h"
 
 /// What the parts of an IP stack have in common.
 ///
@@ -22,13 +23,19 @@
 
 namespace pinion {
 
+/// Whether a pool runs dry: the last packets are for those on their way and for answers, and what
+/// only waits gives way.
+[[nodiscard]] inline bool is_low(const PacketPool& pool) noexcept {
+  return pool.available() < pool.capacity() / 16;
+}
+
 struct IpContext {
   static constexpr std::size_t kMostInterfaces = 16;
   /// Where packets to ourselves arrive.
   static constexpr std::uint8_t kLoopback = 0xff;
 
   IpContext(TimingWheel& its_wheel, PacketPool& its_pool, std::uint64_t seed) noexcept
-      : wheel(its_wheel), pool(its_pool), random(seed) {}
+      : wheel(its_wheel), pool(its_pool), secrets(seed), random(secrets.next()) {}
   IpContext(const IpContext&) = delete;
   IpContext& operator=(const IpContext&) = delete;
   ~IpContext() = default;
@@ -49,6 +56,14 @@ struct IpContext {
     return is_loopback(address) || owner_of(address) != nullptr;
   }
 
+  /// Whether `address` means all hosts of a link of ours.
+  [[nodiscard]] bool is_broadcast(const IpAddress& address) const noexcept {
+    for (std::size_t i = 0; i < interface_count; ++i) {
+      if (interfaces[i].is_broadcast(address)) return true;
+    }
+    return is_limited_broadcast(address);
+  }
+
   [[nodiscard]] IpTransport* transport(std::uint8_t protocol) const noexcept {
     return transports[protocol];
   }
@@ -56,7 +71,8 @@ struct IpContext {
   TimingWheel& wheel;
   PacketPool& pool;
   IpCounters counters;
-  Random random;
+  SecretNumbers secrets;  ///< For keys and seeds.
+  Random random;          ///< For waits.
   std::array<Interface, kMostInterfaces> interfaces;
   std::size_t interface_count = 0;
   std::array<IpTransport*, 256> transports{};

@@ -21,7 +21,7 @@ struct IpCounters {
   // Packets that arrived, and what became of them.
   std::uint64_t packets_in = 0;
   std::uint64_t delivered = 0;            ///< To a transport or to ICMP.
-  std::uint64_t header_split = 0;         ///< The headers don't lie in the first segment.
+  std::uint64_t header_split = 0;         ///< The headers don't fit in one segment.
   std::uint64_t frame_other_host = 0;     ///< Not to our Ethernet address.
   std::uint64_t frame_ours = 0;           ///< From our Ethernet address: an echo of what we sent.
   std::uint64_t frame_type = 0;           ///< Neither IP nor ARP, or a tag of a VLAN.

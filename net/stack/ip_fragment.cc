@@ -71,8 +71,7 @@ void IpOutput::fragment_v6(Interface& interface, const MacAddress& to, PacketPtr
   const std::size_t size = header.payload_size;
   const std::size_t most = part_size(mtu, kHeaders, context_.pool);
   wire::Ipv6Fragment place;
-  place.identification =
-      identifications_.next(IpAddress::v6(header.source), IpAddress::v6(header.destination));
+  place.identification = identifications_.next_v6();
   header.next_header = static_cast<std::uint8_t>(wire::Ipv6NextHeader::fragment);
   for (std::size_t done = 0; done < size;) {
     const std::size_t part = std::min(most, size - done);

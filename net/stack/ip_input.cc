@@ -7,25 +7,49 @@
 #include <pinion/net/packet_copy.h>
 
 namespace pinion {
+namespace {
+
+/// Fragments take an eighth of the pool at most.
+ReassemblyOptions within(const PacketPool& pool, ReassemblyOptions options) noexcept {
+  options.bytes = std::min(options.bytes, pool.capacity() * pool.buffer_size() / 8);
+  return options;
+}
+
+}  // namespace
+
 IpInput::IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
                  const ReassemblyOptions& reassembly) noexcept
     : context_(context),
       errors_(errors),
       icmp_(icmp),
-      reassembly_(reassembly, *this, context.wheel, context.counters, context.random.next()) {}
+      reassembly_(within(context.pool, reassembly), *this, context.wheel, context.counters,
+                  context.secrets.next()) {}
 
-void IpInput::receive(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
-                      Instant now) noexcept {
-  if (!gather(packet, kHeaders)) return;
-  Arrived arrived{
-      .packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many};
-  const std::span bytes = std::as_const(*arrived.packet).bytes();
-  // The frame's type says the same; the header's first bits decide, for links without frames.
-  if (!bytes.empty() && wire::load_u8(bytes.data()) >> 4 == 6) {
-    receive_v6(std::move(arrived), now);
+void IpInput::receive(std::uint8_t interface, PacketPtr packet, Instant now) noexcept {
+  const std::byte* const at = packet->data();
+  if (!packet->empty() && wire::load_u8(at) >> 4 == 6) {
+    receive_v6(interface, std::move(packet), false, now);
   } else {
-    receive_v4(std::move(arrived), now);
+    receive_v4(interface, std::move(packet), false, now);
   }
+}
+
+void IpInput::receive_v4(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                         Instant now) noexcept {
+  if (!gather(packet, kHeaders)) return;
+  take_v4({.packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many},
+          now);
+}
+
+void IpInput::receive_v6(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                         Instant now) noexcept {
+  if (!gather(packet, kHeaders)) return;
+  take_v6({.packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many},
+          now);
+}
+
+void IpInput::end_of_burst() noexcept {
+  while (is_short_of_packets()) reassembly_.displace();
 }
 
 void IpInput::refuse_port(const Packet& packet, Instant now) noexcept {
@@ -52,6 +76,7 @@ void IpInput::deliver(Arrived arrived, Instant now) noexcept {
     ++context_.counters.delivered;
     const IcmpArrival how{.interface = arrived.interface,
                           .router_alert = arrived.router_alert,
+                          .fragmented = arrived.fragmented,
                           .to_many = arrived.frame_to_many || arrived.arrival.broadcast};
     if (v4) {
       icmp_.receive_v4(std::move(arrived.packet), arrived.arrival, how, now);
@@ -113,7 +138,7 @@ bool IpInput::accept_destination(Arrived& arrived) noexcept {
 }
 
 /// Has the first `size` bytes, or all, in the first segment. False, and counted, when there is no
-/// packet left for that.
+/// packet left for that, or no packet has room for so many.
 bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
   if (packet->size() >= size || packet->next_segment() == nullptr) [[likely]] {
     return true;
@@ -130,6 +155,10 @@ bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
     Packet* const next = packet->next_segment();
     if (next == nullptr) break;
     const std::size_t part = std::min(size - packet->size(), next->size());
+    if (part > packet->tailroom()) {
+      ++context_.counters.header_split;
+      return false;
+    }
     std::memcpy(packet->append(part), next->data(), part);
     next->remove_prefix(part);
     if (!next->empty()) continue;
@@ -142,11 +171,13 @@ bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
   return true;
 }
 
-/// Has all bytes in one segment, that nobody else holds.
-bool IpInput::make_linear(PacketPtr& packet) noexcept {
-  if (packet->next_segment() == nullptr) return true;
+/// Has nobody else hold any segment, and the headers in the first.
+bool IpInput::make_own(PacketPtr& packet, std::size_t header_size) noexcept {
+  if (!chain_shared(*packet)) [[likely]] {
+    return true;
+  }
   PacketPtr copy = copy_packet(*packet, context_.pool);
-  if (!copy || copy->next_segment() != nullptr) {
+  if (!copy || copy->size() <= header_size) {
     ++(copy ? context_.counters.header_split : context_.counters.in_no_packet);
     return false;
   }
@@ -170,7 +201,7 @@ void IpInput::reassembly_timed_out(PacketPtr first_fragment, Instant now) noexce
   Arrived arrived{.packet = std::move(first_fragment)};
   const std::span bytes = std::as_const(*arrived.packet).bytes();
   if (wire::load_u8(bytes.data()) >> 4 == 4) {
-    const auto header = wire::parse_ipv4(bytes);
+    const auto header = wire::parse_ipv4(bytes, arrived.packet->chain_size());
     PINION_ASSERT(header.has_value());
     arrived.arrival.source = IpAddress::v4(header->source);
     arrived.arrival.destination = IpAddress::v4(header->destination);
@@ -178,7 +209,7 @@ void IpInput::reassembly_timed_out(PacketPtr first_fragment, Instant now) noexce
     arrived.protocol = header->protocol;
     arrived.header_size = header->size();
   } else {
-    const auto header = wire::parse_ipv6(bytes);
+    const auto header = wire::parse_ipv6(bytes, arrived.packet->chain_size());
     PINION_ASSERT(header.has_value());
     const auto walked = walk_ipv6_extensions(*header, bytes.subspan(wire::Ipv6Header::kSize));
     PINION_ASSERT(walked.has_value());
@@ -189,7 +220,7 @@ void IpInput::reassembly_timed_out(PacketPtr first_fragment, Instant now) noexce
   }
   arrived.header = bytes.first(arrived.header_size);
   arrived.arrival.broadcast = !context_.is_local(arrived.arrival.destination);
-  errors_.reassembly_time_exceeded(offender_of(arrived), now);
+  errors_.reassembly_time_exceeded(offender_within(arrived), now);
 }
 
 }  // namespace pinion

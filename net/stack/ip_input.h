@@ -34,8 +34,23 @@ class IpInput final : private ReassemblyHost {
   IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
           const ReassemblyOptions& reassembly) noexcept;
 
-  /// An IP packet has arrived, in a frame to many or to us. `interface` may be kLoopback.
-  void receive(std::uint8_t interface, PacketPtr packet, bool frame_to_many, Instant now) noexcept;
+  /// An IP packet has arrived without a frame: its first bits tell the family. `interface` may be
+  /// kLoopback.
+  void receive(std::uint8_t interface, PacketPtr packet, Instant now) noexcept;
+
+  /// An IP packet has arrived in a frame that tells its family, to many or to us.
+  void receive_v4(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                  Instant now) noexcept;
+  void receive_v6(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
+                  Instant now) noexcept;
+
+  /// Gives fragments back to a pool that runs dry.
+  void end_of_burst() noexcept;
+
+  /// Whether end_of_burst() has something to do.
+  [[nodiscard]] bool is_short_of_packets() const noexcept {
+    return reassembly_.bytes() > 0 && is_low(context_.pool);
+  }
 
   /// Answers port unreachable to the datagram that a transport is being given right now: `packet`
   /// as it was given.
@@ -56,13 +71,14 @@ class IpInput final : private ReassemblyHost {
     IpArrival arrival{};
     std::uint8_t protocol = 0;
     bool router_alert = false;
+    bool fragmented = false;  ///< IPv6: there was a fragment header.
     /// What stands before the payload, as an error message would quote it.
     std::span<const std::byte> header{};
     std::size_t header_size = 0;  ///< Of the packet's bytes, those before the payload.
   };
 
-  void receive_v4(Arrived arrived, Instant now) noexcept;
-  void receive_v6(Arrived arrived, Instant now) noexcept;
+  void take_v4(Arrived arrived, Instant now) noexcept;
+  void take_v6(Arrived arrived, Instant now) noexcept;
   void fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Instant now) noexcept;
   void fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
                    const wire::Ipv6Extensions& extensions, Instant now) noexcept;
@@ -78,8 +94,9 @@ class IpInput final : private ReassemblyHost {
   [[nodiscard]] bool accept_source(const Arrived& arrived) noexcept;
   [[nodiscard]] bool accept_destination(Arrived& arrived) noexcept;
   [[nodiscard]] bool gather(PacketPtr& packet, std::size_t size) noexcept;
-  [[nodiscard]] bool make_linear(PacketPtr& packet) noexcept;
+  [[nodiscard]] bool make_own(PacketPtr& packet, std::size_t header_size) noexcept;
   [[nodiscard]] static Offender offender_of(const Arrived& arrived) noexcept;
+  [[nodiscard]] static Offender offender_within(const Arrived& arrived) noexcept;
 
   void reassembly_timed_out(PacketPtr first_fragment, Instant now) noexcept override;
 

@@ -7,7 +7,7 @@
 
 namespace pinion {
 
-void IpInput::receive_v4(Arrived arrived, Instant now) noexcept {
+void IpInput::take_v4(Arrived arrived, Instant now) noexcept {
   Packet& packet = *arrived.packet;
   const std::size_t size = packet.chain_size();
   const auto parsed = wire::parse_ipv4(packet.bytes(), size);
@@ -59,7 +59,7 @@ void IpInput::fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Insta
                         .destination = arrived.arrival.destination,
                         .id = header.identification,
                         .protocol = header.protocol};
-  if (!make_linear(arrived.packet)) return;
+  if (!make_own(arrived.packet, arrived.header_size)) return;
   ReassemblyResult result = reassembly_.insert(std::move(arrived.packet), key, place, now);
   if (result.fate == FragmentFate::complete) {
     whole_v4(std::move(arrived), std::move(result), now);

@@ -50,7 +50,7 @@ Upper find_upper(std::uint8_t protocol, std::span<const std::byte> payload) noex
 
 }  // namespace
 
-void IpInput::receive_v6(Arrived arrived, Instant now) noexcept {
+void IpInput::take_v6(Arrived arrived, Instant now) noexcept {
   Packet& packet = *arrived.packet;
   const std::size_t size = packet.chain_size();
   const auto parsed = wire::parse_ipv6(packet.bytes(), size);
@@ -77,6 +77,7 @@ void IpInput::receive_v6(Arrived arrived, Instant now) noexcept {
   }
   arrived.protocol = walked->protocol;
   arrived.router_alert = walked->router_alert;
+  arrived.fragmented = walked->fragmented;
   arrived.header_size += walked->size;
   if (!gather(arrived.packet, arrived.header_size + kTransportHeader)) return;
   arrived.header = std::as_const(*arrived.packet).bytes().first(arrived.header_size);
@@ -96,7 +97,7 @@ void IpInput::fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
   const std::size_t size = wire::Ipv6Header::kSize + header.payload_size - arrived.header_size;
   if (fragment.offset == 0 && !has_all_headers(arrived, header, extensions)) {
     ++context_.counters.fragment_header;
-    errors_.incomplete_headers(offender_of(arrived), now);
+    errors_.incomplete_headers(offender_within(arrived), now);
     return;
   }
   const FragmentPlace place{.offset = fragment.offset,
@@ -112,7 +113,7 @@ void IpInput::fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
   const FragmentKey key{.source = arrived.arrival.source,
                         .destination = arrived.arrival.destination,
                         .id = fragment.identification};
-  if (!make_linear(arrived.packet)) return;
+  if (!make_own(arrived.packet, arrived.header_size)) return;
   ReassemblyResult result = reassembly_.insert(std::move(arrived.packet), key, place, now);
   if (result.fate == FragmentFate::complete) {
     whole_v6(std::move(arrived), std::move(result), now);
@@ -131,17 +132,23 @@ bool IpInput::has_all_headers(const Arrived& arrived, const wire::Ipv6Header& he
   return rest.size() >= walked->size + least_header(walked->protocol);
 }
 
-/// A header can't be read, or has an option that wants it so. An ICMP error is not answered by
-/// another, whatever stands in front of it (RFC 4443, 2.4 (e)).
+/// The offender with what is behind all of its extension headers, those too that were not walked:
+/// an ICMP error is not answered by another, whatever stands in front of it (RFC 4443, 2.4 (e)).
+Offender IpInput::offender_within(const Arrived& arrived) noexcept {
+  Offender offender = offender_of(arrived);
+  if (offender.source.is_v4()) return offender;
+  const std::span bytes = std::as_const(*arrived.packet).bytes();
+  const Upper upper = find_upper(arrived.protocol, bytes.subspan(arrived.header_size));
+  offender.protocol = upper.protocol;
+  offender.transport_offset += upper.offset;
+  return offender;
+}
+
+/// A header can't be read, or has an option that wants it so.
 void IpInput::refuse_header(const Arrived& arrived, const wire::Ipv6Refusal& refusal,
                             Instant now) noexcept {
   context_.counters.count(refusal.fault);
-  const std::span bytes = std::as_const(*arrived.packet).bytes();
-  const Upper upper = find_upper(arrived.protocol, bytes.subspan(arrived.header_size));
-  Offender offender = offender_of(arrived);
-  offender.protocol = upper.protocol;
-  offender.transport_offset += upper.offset;
-  errors_.parameter_problem(offender, refusal, now);
+  errors_.parameter_problem(offender_within(arrived), refusal, now);
 }
 
 void IpInput::whole_v6(Arrived arrived, ReassemblyResult result, Instant now) noexcept {

@@ -10,6 +10,8 @@
 #include <pinion/net/address.h>
 #include <pinion/net/device.h>
 
+#include "../wire/ip_address.h"
+
 /// What an IP address says of itself: its kind, its scope, the prefixes it lies in.
 ///
 /// Ownership:  pure functions and values.
@@ -33,9 +35,15 @@ namespace pinion {
   return words;
 }
 
+/// The longest payload of a datagram without options to `address`: IPv4's length counts the header,
+/// IPv6's doesn't.
+[[nodiscard]] constexpr std::size_t most_payload(const IpAddress& address) noexcept {
+  return address.is_v4() ? 65'535 - 20 : 65'535;
+}
+
 /// 0.0.0.0 or ::.
 [[nodiscard]] constexpr bool is_unspecified(const IpAddress& address) noexcept {
-  return std::ranges::all_of(address.bytes(), [](std::uint8_t byte) { return byte == 0; });
+  return wire::is_unspecified(address.bytes());
 }
 
 /// 127.0.0.0/8 or ::1.
@@ -49,7 +57,7 @@ namespace pinion {
 /// 224.0.0.0/4 or ff00::/8.
 [[nodiscard]] constexpr bool is_multicast(const IpAddress& address) noexcept {
   const std::uint8_t first = address.bytes()[0];
-  return address.is_v4() ? (first & 0xf0U) == 0xe0 : first == 0xff;
+  return address.is_v4() ? (first & 0xf0U) == 0xe0 : wire::is_multicast(address.bytes());
 }
 
 /// 255.255.255.255.
@@ -61,7 +69,7 @@ namespace pinion {
 [[nodiscard]] constexpr bool is_link_local(const IpAddress& address) noexcept {
   const auto& bytes = address.bytes();
   if (address.is_v4()) return bytes[0] == 169 && bytes[1] == 254;
-  return bytes[0] == 0xfe && (bytes[1] & 0xc0U) == 0x80;
+  return wire::is_link_local(bytes);
 }
 
 /// ::ffff:0:0/96, which has no business on a wire.
@@ -141,11 +149,7 @@ struct IpPrefix {
 /// The multicast group to which neighbour solicitations for `address` go (RFC 4291, 2.7.1).
 [[nodiscard]] constexpr IpAddress solicited_node(const IpAddress& address) noexcept {
   PINION_DCHECK(address.is_v6());
-  std::array<std::uint8_t, 16> group{0xff, 0x02};
-  group[11] = 0x01;
-  group[12] = 0xff;
-  for (std::size_t i = 13; i < 16; ++i) group[i] = address.bytes()[i];
-  return IpAddress::v6(group);
+  return IpAddress::v6(wire::solicited_node_of(address.bytes()));
 }
 
 /// ff02::1.

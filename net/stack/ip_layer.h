@@ -70,13 +70,15 @@ class IpLayer {
   /// shared; what it lacks is put in front. Never fails: what can't go is counted and dropped.
   virtual void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept = 0;
 
-  /// The most bytes that a datagram to `destination`, IP header included, may have.
-  [[nodiscard]] virtual std::size_t path_mtu(const IpAddress& destination) const noexcept = 0;
+  /// The most bytes that a datagram from `source`, of ours, to `destination` may have, IP header
+  /// included.
+  [[nodiscard]] virtual std::size_t path_mtu(const IpAddress& source,
+                                             const IpAddress& destination) const noexcept = 0;
 
-  /// The path to `destination` takes at most `mtu` bytes: from a packet_too_big that the transport
-  /// has found credible (RFC 5927), or from its own probing.
-  virtual void learn_path_mtu(const IpAddress& destination, std::size_t mtu,
-                              Instant now) noexcept = 0;
+  /// The path from `source` to `destination` takes at most `mtu` bytes: from a packet_too_big that
+  /// the transport has found credible (RFC 5927), or from its own probing.
+  virtual void learn_path_mtu(const IpAddress& source, const IpAddress& destination,
+                              std::size_t mtu, Instant now) noexcept = 0;
 
   /// Our address from which to talk to `destination`; none without a route.
   [[nodiscard]] virtual std::optional<IpAddress> source_for(
@@ -85,9 +87,14 @@ class IpLayer {
   /// Whether `address` is ours.
   [[nodiscard]] virtual bool is_local(const IpAddress& address) const noexcept = 0;
 
-  /// The neighbour on the way to `destination` answers: what we sent has been acknowledged (RFC
-  /// 4861, 7.3.1).
-  virtual void confirm_reachable(const IpAddress& destination, Instant now) noexcept = 0;
+  /// Whether `address` can be that of one host: no group's, no broadcast address of a link of ours,
+  /// none that is reserved (RFC 1122, 3.2.1.3).
+  [[nodiscard]] virtual bool is_unicast(const IpAddress& address) const noexcept = 0;
+
+  /// The neighbour on the way from `source` to `destination` answers: what we sent has been
+  /// acknowledged (RFC 4861, 7.3.1).
+  virtual void confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                                 Instant now) noexcept = 0;
 
  protected:
   ~IpLayer() = default;

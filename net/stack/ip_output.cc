@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <pinion/net/packet_copy.h>
+
 #include "../wire/ipv6.h"
 
 namespace pinion {
@@ -13,28 +15,38 @@ wire::EtherType type_of(const Packet& packet) noexcept {
   return v4 ? wire::EtherType::ipv4 : wire::EtherType::ipv6;
 }
 
-}  // namespace
-
-Identifications::Identifications(std::uint64_t seed) noexcept : hash_(seed) {
-  Random random(seed + 1);
-  for (std::uint32_t& counter : counters_) counter = static_cast<std::uint32_t>(random.next());
+/// What waits for neighbours takes a sixteenth of the pool at most.
+NeighbourOptions within(const PacketPool& pool, NeighbourOptions options) noexcept {
+  options.held_bytes = std::min(options.held_bytes, pool.capacity() * pool.buffer_size() / 16);
+  return options;
 }
 
-std::uint32_t Identifications::next(const IpAddress& source,
-                                    const IpAddress& destination) noexcept {
+}  // namespace
+
+Identifications::Identifications(std::uint64_t seed) noexcept
+    : numbers_(seed), key_(numbers_.next_key()) {
+  for (std::uint16_t& counter : counters_) counter = static_cast<std::uint16_t>(numbers_.next());
+}
+
+std::uint16_t Identifications::next_v4(const IpAddress& source,
+                                       const IpAddress& destination) noexcept {
   const auto from = words_of(source);
   const auto to = words_of(destination);
-  const std::array words{from[0], from[1], to[0], to[1]};
-  return counters_[hash_(words) % kCounters]++;
+  return counters_[hash_words(key_, std::array{from[0], from[1], to[0], to[1]}) % kCounters]++;
+}
+
+std::uint32_t Identifications::next_v6() noexcept {
+  return static_cast<std::uint32_t>(numbers_.next());
 }
 
 IpOutput::IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOptions& neighbours,
                    std::size_t path_mtus) noexcept
     : context_(context),
       host_(host),
-      path_mtus_(path_mtus, context.random.next()),
-      identifications_(context.random.next()),
-      neighbours_(neighbours, *this, context.wheel, context.counters, context.random.next()) {}
+      path_mtus_(path_mtus, context.secrets.next()),
+      identifications_(context.secrets.next()),
+      neighbours_(within(context.pool, neighbours), *this, context.wheel, context.counters,
+                  context.secrets.next()) {}
 
 void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept {
   if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);
@@ -48,12 +60,13 @@ void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexc
     return;
   }
   Interface& interface = *way->interface;
+  const std::size_t payload = packet->chain_size();
   const std::size_t header =
       how.destination.is_v4() ? wire::Ipv4Header::kMinSize : wire::Ipv6Header::kSize;
-  const std::size_t size = header + packet->chain_size();
+  const std::size_t size = header + payload;
   const PathMtu path = path_of(interface, how.destination, now);
   const bool may_fragment = how.may_fragment || path.fragment;
-  if (size > 65'535 || (size > path.mtu && !may_fragment)) {
+  if (payload > most_payload(how.destination) || (size > path.mtu && !may_fragment)) {
     ++context_.counters.out_too_big;
     return;
   }
@@ -76,6 +89,17 @@ void IpOutput::send_to(Interface& interface, const MacAddress& to, PacketPtr pac
   ++context_.counters.packets_out;
   const wire::EtherType type = type_of(*packet);
   send_frame(interface, to, type, std::move(packet));
+}
+
+void IpOutput::send_on_link(Interface& interface, PacketPtr packet, const IpDeparture& how,
+                            Instant now) noexcept {
+  if (!write_header(packet, how, true)) return;
+  ++context_.counters.packets_out;
+  if (interface.link == LinkKind::ip) {
+    transmit(interface.index, {}, std::move(packet), now);
+  } else {
+    neighbours_.send(interface.index, how.destination, std::move(packet), now);
+  }
 }
 
 void IpOutput::send_frame(Interface& interface, const MacAddress& to, wire::EtherType type,
@@ -104,11 +128,20 @@ std::byte* IpOutput::push_header(PacketPtr& packet, std::size_t size) noexcept {
   return room;
 }
 
-std::size_t IpOutput::path_mtu(const IpAddress& destination, Instant now) const noexcept {
+std::size_t IpOutput::path_mtu(const IpAddress& source, const IpAddress& destination,
+                               Instant now) const noexcept {
   if (context_.is_local(destination)) return 65'535;
-  const Route* const route = routes_.find(destination);
-  if (route == nullptr) return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
-  return path_of(context_.interfaces[route->interface], destination, now).mtu;
+  const std::optional<Way> way = way_to(source, destination);
+  if (!way) return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
+  return path_of(*way->interface, destination, now).mtu;
+}
+
+void IpOutput::learn_path_mtu(const IpAddress& source, const IpAddress& destination,
+                              const PathWord& word, Instant now) noexcept {
+  const std::optional<Way> way = way_to(source, destination);
+  if (!way || word.mtu >= way->interface->mtu) return;
+  if (!word.displaces && path_mtus_.is_full(now)) return;
+  path_mtus_.learn(destination, word.mtu, now);
 }
 
 std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) const noexcept {
@@ -119,19 +152,22 @@ std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) cons
   return source == nullptr ? std::nullopt : std::optional(source->address);
 }
 
-void IpOutput::confirm_reachable(const IpAddress& destination, Instant now) noexcept {
-  const Route* const route = routes_.find(destination);
-  if (route != nullptr) neighbours_.confirm(route->interface, route->next_hop(destination), now);
+void IpOutput::confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                                 Instant now) noexcept {
+  const std::optional<Way> way = way_to(source, destination);
+  if (way) neighbours_.confirm(way->interface->index, way->next_hop, now);
 }
 
-/// By the routes; what means a link, the link of the source.
+/// By the routes, those of the source's interface first; what means a link, the link of the source.
 std::optional<IpOutput::Way> IpOutput::way_to(const IpAddress& source,
                                               const IpAddress& destination) const noexcept {
   const bool of_link = is_multicast(destination) || is_limited_broadcast(destination) ||
                        (destination.is_v6() && is_link_local(destination));
-  Interface* const home = of_link ? context_.owner_of(source) : nullptr;
-  if (home != nullptr) return Way{.interface = home, .next_hop = destination};
-  if (const Route* const route = routes_.find(destination)) {
+  Interface* const home = context_.owner_of(source);
+  if (of_link && home != nullptr) return Way{.interface = home, .next_hop = destination};
+  const Route* route = home != nullptr ? routes_.find(destination, home->index) : nullptr;
+  if (route == nullptr) route = routes_.find(destination);
+  if (route != nullptr) {
     return Way{.interface = &context_.interfaces[route->interface],
                .next_hop = route->next_hop(destination)};
   }
@@ -164,8 +200,7 @@ bool IpOutput::write_header(PacketPtr& packet, const IpDeparture& how,
     header.protocol = static_cast<std::uint8_t>(how.protocol);
     // One that is never fragmented needs none (RFC 6864, 4.1).
     if (!dont_fragment) {
-      const std::uint32_t id = identifications_.next(how.source, how.destination);
-      header.identification = static_cast<std::uint16_t>(id);
+      header.identification = identifications_.next_v4(how.source, how.destination);
     }
     wire::emit_ipv4(header, {at, wire::Ipv4Header::kMinSize});
     return true;
@@ -193,7 +228,7 @@ void IpOutput::loop_back(PacketPtr packet, const IpDeparture& how) noexcept {
     ++context_.counters.no_source;
     return;
   }
-  if (packet->chain_size() > 65'535 - wire::Ipv6Header::kSize) {
+  if (packet->chain_size() > most_payload(how.destination)) {
     ++context_.counters.out_too_big;
     return;
   }
@@ -203,6 +238,14 @@ void IpOutput::loop_back(PacketPtr packet, const IpDeparture& how) noexcept {
 }
 
 void IpOutput::queue(Interface& interface, PacketPtr frame) noexcept {
+  const bool chained = frame->next_segment() != nullptr;
+  if (chained && chain_length(*frame) > interface.max_segments) [[unlikely]] {
+    frame = copy_packet(*frame, context_.pool);
+    if (!frame) {
+      ++context_.counters.out_no_packet;
+      return;
+    }
+  }
   if (!interface.queue(std::move(frame))) ++context_.counters.tx_queue_full;
 }
 

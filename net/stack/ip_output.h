@@ -12,10 +12,10 @@
 #include "../wire/ipv4.h"
 #include "ip_context.h"
 #include "ip_layer.h"
-#include "keyed_hash.h"
 #include "neighbours.h"
 #include "path_mtu.h"
 #include "routes.h"
+#include "secret_numbers.h"
 
 /// The way out: route, IP header, neighbour, fragments, Ethernet header, tx queue.
 ///
@@ -23,27 +23,35 @@
 /// Threading:  one lcore.
 /// Cost:       per packet one look at the routes, one at the paths that shrank, one in the
 ///             neighbour cache. Headers are written in front of the packet, into a packet of their
-///             own if it has no room. Fragments are copies.
+///             own if it has no room. Fragments are copies, and so is a chain of more segments than
+///             its interface sends.
+/// Interfaces: a packet leaves by the interface that has its source address, where a route of that
+///             holds the destination (RFC 1122, 3.3.4.2, the strong model), otherwise by the route
+///             that any has.
 /// Full:       a tx queue or the loopback queue at its limit drops what comes next.
 /// Errors:     what can't go is counted by reason and dropped. A packet that must not be fragmented
 ///             goes up to the path's MTU; whoever sends such asks for that first.
 
 namespace pinion {
 
-/// Identifications for datagrams that may be fragmented (RFC 6864; RFC 7739, 5.3): by source and
-/// destination one of many counters, at random in the beginning. Nobody sees how much we send to
-/// others but the few that share his counter.
+/// Identifications for datagrams that may be fragmented. IPv6's are drawn at random (RFC 7739,
+/// 5.1): of 32 bits two are seldom the same within a minute. IPv4's 16 bits are too few for that
+/// (RFC 6864): by source and destination one of many counters, at random in the beginning (RFC
+/// 7739, 5.3). Nobody sees how much we send to others but the few that share his counter.
 class Identifications {
  public:
   explicit Identifications(std::uint64_t seed) noexcept;
 
-  [[nodiscard]] std::uint32_t next(const IpAddress& source, const IpAddress& destination) noexcept;
+  [[nodiscard]] std::uint16_t next_v4(const IpAddress& source,
+                                      const IpAddress& destination) noexcept;
+  [[nodiscard]] std::uint32_t next_v6() noexcept;
 
  private:
-  static constexpr std::size_t kCounters = 256;
+  static constexpr std::size_t kCounters = 2048;
 
-  KeyedHash hash_;
-  std::array<std::uint32_t, kCounters> counters_;
+  SecretNumbers numbers_;
+  const SipKey key_;
+  std::array<std::uint16_t, kCounters> counters_;
 };
 
 /// Who asks neighbours, and who tells transports.
@@ -72,6 +80,10 @@ class IpOutput final : private NeighbourHost {
   void send_to(Interface& interface, const MacAddress& to, PacketPtr packet,
                const IpDeparture& how) noexcept;
 
+  /// Sends an IP packet to a neighbour on the interface's link, whatever the routes say.
+  void send_on_link(Interface& interface, PacketPtr packet, const IpDeparture& how,
+                    Instant now) noexcept;
+
   /// Puts an Ethernet header in front of `packet`, where the link has such, and queues it.
   void send_frame(Interface& interface, const MacAddress& to, wire::EtherType type,
                   PacketPtr packet) noexcept;
@@ -80,12 +92,22 @@ class IpOutput final : private NeighbourHost {
   /// a packet of their own in front. nullptr, and counted, when none is left.
   [[nodiscard]] std::byte* push_header(PacketPtr& packet, std::size_t size) noexcept;
 
-  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination, Instant now) const noexcept;
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& source, const IpAddress& destination,
+                                     Instant now) const noexcept;
+
+  /// What was said of a path. What the interface says already is none, and takes no place.
+  struct PathWord {
+    std::size_t mtu = 0;
+    bool displaces = true;  ///< Another path of which something is still believed.
+  };
+  void learn_path_mtu(const IpAddress& source, const IpAddress& destination, const PathWord& word,
+                      Instant now) noexcept;
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& destination) const noexcept;
-  void confirm_reachable(const IpAddress& destination, Instant now) noexcept;
+  void confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                         Instant now) noexcept;
 
   [[nodiscard]] RouteTable& routes() noexcept { return routes_; }
-  [[nodiscard]] PathMtuCache& path_mtus() noexcept { return path_mtus_; }
+  [[nodiscard]] const RouteTable& routes() const noexcept { return routes_; }
   [[nodiscard]] NeighbourCache& neighbours() noexcept { return neighbours_; }
 
   /// Packets to ourselves, in the order in which they were sent.

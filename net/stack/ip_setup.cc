@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,8 @@ namespace {
 
 constexpr std::size_t kLeastMtu = 576;
 constexpr std::size_t kMostMtu = 65'535;
+/// What our own messages, headers in front, take of one packet at most.
+constexpr std::size_t kLeastRoom = 512;
 
 std::string text_of(const IpPrefix& prefix) {
   return fmt::format("{}/{}", to_string(prefix.address), prefix.length);
@@ -39,6 +43,30 @@ Result<> check_address(const IpPrefix& prefix) {
 
 }  // namespace
 
+Result<> IpStack::check(const IpOptions& options) {
+  const auto at_least = [](std::string_view what, std::size_t given, std::size_t least) {
+    if (given >= least) return Result<>{};
+    return Result<>(fail(ErrorCode::invalid_argument, fmt::format("{} = {}", what, given),
+                         fmt::format("{} and up", least)));
+  };
+  const std::array checks = {
+      at_least("neighbours.capacity", options.neighbours.capacity, 2),
+      at_least("reassembly.datagrams", options.reassembly.datagrams, 1),
+      at_least("reassembly.fragments", options.reassembly.fragments, Reassembly::kMostFragments),
+      at_least("path_mtus", options.path_mtus, 1),
+      at_least("icmp_errors.burst", options.icmp_errors.burst, 1),
+  };
+  for (const Result<>& good : checks) {
+    if (!good) return good;
+  }
+  const std::uint32_t rate = options.icmp_errors.per_second;
+  if (rate < 1 || rate > RateLimiter::kMostPerSecond) {
+    return fail(ErrorCode::invalid_argument, fmt::format("icmp_errors.per_second = {}", rate),
+                fmt::format("1 to {}", RateLimiter::kMostPerSecond));
+  }
+  return {};
+}
+
 Result<> IpStack::check(const InterfaceOptions& options) const {
   const std::span<const IpPrefix> addresses = options.addresses;
   const bool v6 = std::ranges::any_of(addresses, is_v6);
@@ -46,6 +74,24 @@ Result<> IpStack::check(const InterfaceOptions& options) const {
   if (options.mtu < least || options.mtu > kMostMtu) {
     return fail(ErrorCode::invalid_argument, fmt::format("an MTU of {} bytes", options.mtu),
                 fmt::format("mtu from {} to {}", least, kMostMtu));
+  }
+  if (options.tx_queue == 0 || options.max_segments == 0) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a tx queue of {} packets of {} segments", options.tx_queue,
+                            options.max_segments),
+                "1 and up for both");
+  }
+  const std::size_t buffer = context_.pool.buffer_size();
+  const std::size_t frame = options.mtu + wire::EthernetHeader::kMinSize;
+  if (buffer < kPacketHeadroom + kLeastRoom) {
+    return fail(ErrorCode::invalid_argument, fmt::format("packet buffers of {} bytes", buffer),
+                fmt::format("buffer_size = {} or more", kPacketHeadroom + kLeastRoom));
+  }
+  if (options.max_segments * (buffer - kPacketHeadroom) < frame) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("frames of {} bytes in {} segments of {}", frame, options.max_segments,
+                            buffer - kPacketHeadroom),
+                "max_segments as the device has them, larger packet buffers, or a smaller mtu");
   }
   if (context_.interface_count == IpContext::kMostInterfaces) {
     return fail(ErrorCode::resource_exhausted,
@@ -73,6 +119,35 @@ Result<> IpStack::check(const InterfaceOptions& options) const {
                   fmt::format("{} is given twice", to_string(prefix.address)));
     }
   }
+  return check_routes(addresses);
+}
+
+/// Whether there is a route to make for each prefix, or none to be made: those of the interface
+/// itself it shares, and link-local ones are every link's, which the source tells.
+Result<> IpStack::check_routes(std::span<const IpPrefix> addresses) const {
+  const std::span<const Route> routes = output_.routes().all();
+  // With that to the link-local prefix, which may be added.
+  std::size_t more = 1;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const IpPrefix& prefix = addresses[i];
+    const auto same = [&prefix](const IpPrefix& other) { return other.same_as(prefix); };
+    if (std::ranges::any_of(addresses.first(i), same)) continue;
+    const auto found = std::ranges::find_if(routes, same, &Route::destination);
+    if (found == routes.end()) {
+      ++more;
+    } else if (!is_v6_link_local(prefix)) {
+      return fail(ErrorCode::already_exists,
+                  fmt::format("{} is a prefix that interface {} has a route to", text_of(prefix),
+                              found->interface),
+                  "a prefix of its own for each link");
+    }
+  }
+  if (routes.size() + more > RouteTable::kMostRoutes) {
+    return fail(ErrorCode::resource_exhausted,
+                fmt::format("{} routes, and {} more for the interface: {} are the most",
+                            routes.size(), more, RouteTable::kMostRoutes),
+                "fewer routes, or fewer prefixes");
+  }
   return {};
 }
 
@@ -85,6 +160,7 @@ Result<std::uint8_t> IpStack::add_interface(const InterfaceOptions& options, Ins
   interface.mac = options.mac;
   interface.mtu = options.mtu;
   interface.tx_limit = options.tx_queue;
+  interface.max_segments = options.max_segments;
   ++context_.interface_count;
 
   const bool ethernet = options.link == LinkKind::ethernet;
@@ -108,7 +184,7 @@ Result<std::uint8_t> IpStack::add_interface(const InterfaceOptions& options, Ins
 Result<> IpStack::add_address(Interface& interface, const IpPrefix& prefix, bool checked,
                               Instant now) {
   Result<> routed = output_.routes().add({.destination = prefix, .interface = interface.index});
-  // Several addresses of one prefix share a route; link-local prefixes are every link's.
+  // What may share a route check_routes() has seen.
   if (!routed && routed.error().code != ErrorCode::already_exists) return routed;
   const bool added = interface.add(
       {.prefix = prefix, .state = checked ? AddressState::checking : AddressState::usable});

@@ -44,7 +44,7 @@ void IpStack::receive(std::uint8_t interface, std::span<Packet* const> burst,
     if (from.link == LinkKind::ethernet) {
       receive_frame(from, PacketPtr(packet), now);
     } else {
-      input_.receive(interface, PacketPtr(packet), false, now);
+      input_.receive(interface, PacketPtr(packet), now);
     }
   }
 }
@@ -68,9 +68,13 @@ void IpStack::receive_frame(Interface& interface, PacketPtr packet, Instant now)
     return;
   }
   packet->remove_prefix(header.size());
-  const bool untagged = header.tag_count == 0;
-  if (untagged && (header.type == wire::EtherType::ipv4 || header.type == wire::EtherType::ipv6)) {
-    input_.receive(interface.index, std::move(packet), to_many, now);
+  // A tag of VLAN 0 tells a priority, and of no VLAN (IEEE 802.1Q, 9.6).
+  const bool untagged = header.tag_count == 0 || (header.tag_count == 1 && header.tags[0].id == 0 &&
+                                                  header.tags[0].type == wire::EtherType::vlan);
+  if (untagged && header.type == wire::EtherType::ipv4) {
+    input_.receive_v4(interface.index, std::move(packet), to_many, now);
+  } else if (untagged && header.type == wire::EtherType::ipv6) {
+    input_.receive_v6(interface.index, std::move(packet), to_many, now);
   } else if (untagged && header.type == wire::EtherType::arp) {
     arp_.receive(interface, header, *packet, now);
   } else {
@@ -81,9 +85,10 @@ void IpStack::receive_frame(Interface& interface, PacketPtr packet, Instant now)
 void IpStack::end_of_burst(Instant now) noexcept {
   // What these draw waits for the next turn.
   for (std::size_t waiting = output_.loopback().size(); waiting > 0; --waiting) {
-    input_.receive(IpContext::kLoopback, output_.loopback().pop_front(), false, now);
+    input_.receive(IpContext::kLoopback, output_.loopback().pop_front(), now);
   }
   for (std::size_t i = 0; i < attached_count_; ++i) attached_[i]->end_of_burst(now);
+  input_.end_of_burst();
 }
 
 std::size_t IpStack::take(std::uint8_t interface, std::span<Packet*> into) noexcept {
@@ -95,12 +100,19 @@ void IpStack::send(PacketPtr packet, const IpDeparture& how, Instant now) noexce
   output_.send(std::move(packet), how, now);
 }
 
-std::size_t IpStack::path_mtu(const IpAddress& destination) const noexcept {
-  return output_.path_mtu(destination, context_.wheel.now());
+std::size_t IpStack::path_mtu(const IpAddress& source,
+                              const IpAddress& destination) const noexcept {
+  return output_.path_mtu(source, destination, context_.wheel.now());
 }
 
-void IpStack::learn_path_mtu(const IpAddress& destination, std::size_t mtu, Instant now) noexcept {
-  output_.path_mtus().learn(destination, mtu, now);
+void IpStack::learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                             Instant now) noexcept {
+  output_.learn_path_mtu(source, destination, {.mtu = mtu}, now);
+}
+
+void IpStack::guess_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                             Instant now) noexcept {
+  output_.learn_path_mtu(source, destination, {.mtu = mtu, .displaces = false}, now);
 }
 
 std::optional<IpAddress> IpStack::source_for(const IpAddress& destination) const noexcept {
@@ -111,8 +123,13 @@ bool IpStack::is_local(const IpAddress& address) const noexcept {
   return context_.is_local(address);
 }
 
-void IpStack::confirm_reachable(const IpAddress& destination, Instant now) noexcept {
-  output_.confirm_reachable(destination, now);
+bool IpStack::is_unicast(const IpAddress& address) const noexcept {
+  return !is_never_a_host(address) && !context_.is_broadcast(address);
+}
+
+void IpStack::confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                                Instant now) noexcept {
+  output_.confirm_reachable(source, destination, now);
 }
 
 std::optional<AddressState> IpStack::address_state(std::uint8_t interface,
@@ -173,6 +190,10 @@ void IpStack::probe(Interface& interface, const IpAddress& address, Instant /*no
 void IpStack::announce(Interface& interface, const IpAddress& address, Instant /*now*/) noexcept {
   PINION_DCHECK(address.is_v4());
   arp_.announce(interface, address);
+}
+
+void IpStack::usable(Interface& interface, const IpAddress& address, Instant now) noexcept {
+  if (address.is_v6() && is_link_local(address)) mld_.speaks(interface, now);
 }
 
 }  // namespace pinion

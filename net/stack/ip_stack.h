@@ -52,12 +52,18 @@ struct InterfaceOptions {
   MacAddress mac{};             ///< Of an Ethernet link.
   std::size_t mtu = 1500;       ///< 576 to 65535; with IPv6 addresses 1280 and up.
   std::size_t tx_queue = 1024;  ///< Packets that wait for take(); 1 and up.
+  /// The longest chain that the device sends (DeviceInfo::max_tx_segments), 1 and up: longer ones
+  /// are copied. So many buffers of the pool hold a frame.
+  std::size_t max_segments = 1;
   std::span<const IpPrefix> addresses{};
   bool check_duplicates = true;  ///< On an Ethernet link, before an address is used.
 };
 
 class IpStack final : public IpLayer, private IpOutputHost, private AddressCheckHost {
  public:
+  /// Whether a stack can be made with these options; the constructor asserts that it can.
+  [[nodiscard]] static Result<> check(const IpOptions& options);
+
   /// `seed` is a secret: neighbours, paths and fragments are hashed by it, and identifications and
   /// waits drawn from it.
   IpStack(const IpOptions& options, TimingWheel& wheel, PacketPool& pool, std::uint64_t seed);
@@ -78,11 +84,14 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   /// Takes what an interface has received: Ethernet frames, or bare IP packets, by its link.
   void receive(std::uint8_t interface, std::span<Packet* const> burst, Instant now) noexcept;
 
-  /// Delivers what we sent to ourselves, then tells the transports that the burst is over.
+  /// Delivers what we sent to ourselves, then tells the transports that the burst is over. Gives up
+  /// fragments when the pool runs dry.
   void end_of_burst(Instant now) noexcept;
 
-  /// Whether something waits for end_of_burst(): packets to ourselves.
-  [[nodiscard]] bool pending() noexcept { return !output_.loopback().empty(); }
+  /// Whether something waits for end_of_burst(): packets to ourselves, a pool that runs dry.
+  [[nodiscard]] bool pending() noexcept {
+    return !output_.loopback().empty() || input_.is_short_of_packets();
+  }
 
   /// Moves what is to leave through an interface to the front of `into`; returns how many.
   [[nodiscard]] std::size_t take(std::uint8_t interface, std::span<Packet*> into) noexcept;
@@ -93,12 +102,21 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
 
   // IpLayer.
   void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept override;
-  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination) const noexcept override;
-  void learn_path_mtu(const IpAddress& destination, std::size_t mtu, Instant now) noexcept override;
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& source,
+                                     const IpAddress& destination) const noexcept override;
+  void learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                      Instant now) noexcept override;
   [[nodiscard]] std::optional<IpAddress> source_for(
       const IpAddress& destination) const noexcept override;
   [[nodiscard]] bool is_local(const IpAddress& address) const noexcept override;
-  void confirm_reachable(const IpAddress& destination, Instant now) noexcept override;
+  [[nodiscard]] bool is_unicast(const IpAddress& address) const noexcept override;
+  void confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                         Instant now) noexcept override;
+
+  /// As learn_path_mtu(), on the word of somebody who may never have had a datagram of ours: while
+  /// the cache is full of what is still believed, nothing is learnt.
+  void guess_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                      Instant now) noexcept;
 
   /// The state of an address of an interface; none when it isn't one of its.
   [[nodiscard]] std::optional<AddressState> address_state(std::uint8_t interface,
@@ -110,6 +128,7 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
 
  private:
   [[nodiscard]] Result<> check(const InterfaceOptions& options) const;
+  [[nodiscard]] Result<> check_routes(std::span<const IpPrefix> addresses) const;
   [[nodiscard]] Result<> add_address(Interface& interface, const IpPrefix& prefix, bool checked,
                                      Instant now);
   void receive_frame(Interface& interface, PacketPtr packet, Instant now) noexcept;
@@ -119,6 +138,7 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   void undeliverable(PacketPtr packet, Instant now) noexcept override;
   void probe(Interface& interface, const IpAddress& address, Instant now) noexcept override;
   void announce(Interface& interface, const IpAddress& address, Instant now) noexcept override;
+  void usable(Interface& interface, const IpAddress& address, Instant now) noexcept override;
 
   IpContext context_;
   IpOutput output_;

@@ -9,7 +9,7 @@
 #include <pinion/lib/list.h>
 #include <pinion/lib/slab.h>
 
-#include "keyed_hash.h"
+#include "secret_numbers.h"
 
 /// A bounded table of records by key, in an order of age: the IP layer's caches.
 ///
@@ -41,7 +41,9 @@ class KeyedTable {
 
  public:
   KeyedTable(std::size_t capacity, std::uint64_t seed)
-      : hash_(seed), records_(capacity), buckets_(std::bit_ceil(capacity)) {
+      : key_(SecretNumbers(seed).next_key()),
+        records_(capacity),
+        buckets_(std::bit_ceil(capacity)) {
     PINION_ASSERT(capacity > 0);
     const bool reserved = records_.reserve(capacity);
     PINION_ASSERT(reserved);
@@ -102,10 +104,10 @@ class KeyedTable {
   using Order = List<Record, ByAge>;
 
   [[nodiscard]] Link*& bucket(const Key& key) noexcept {
-    return buckets_[hash_(key.words()) & (buckets_.size() - 1)];
+    return buckets_[hash_words(key_, key.words()) & (buckets_.size() - 1)];
   }
 
-  KeyedHash hash_;
+  const SipKey key_;
   Slab<Record> records_;
   std::vector<Link*> buckets_;
   Order by_age_;

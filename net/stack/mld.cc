@@ -61,6 +61,11 @@ void Mld::joined(Interface& interface, const IpAddress& address, Instant now) no
   rearm();
 }
 
+void Mld::speaks(const Interface& interface, Instant now) noexcept {
+  due_[interface.index].repeat = now;
+  rearm();
+}
+
 void Mld::receive(Interface& interface, const wire::IcmpMessage& header,
                   std::span<const std::byte> bytes, const IpArrival& arrival, bool router_alert,
                   Instant now) noexcept {

@@ -41,6 +41,10 @@ class Mld {
   /// `address` is new on the interface, and its group, unless another address has the same.
   void joined(Interface& interface, const IpAddress& address, Instant now) noexcept;
 
+  /// The interface has a link-local address to speak from: what was reported from ::, which
+  /// snooping switches may not heed, is reported again (RFC 3590, 4).
+  void speaks(const Interface& interface, Instant now) noexcept;
+
   /// A message has arrived, `bytes` with its ICMPv6 header, checksum verified.
   void receive(Interface& interface, const wire::IcmpMessage& header,
                std::span<const std::byte> bytes, const IpArrival& arrival, bool router_alert,

@@ -76,11 +76,14 @@ void Ndp::solicited(Interface& interface, const wire::NdpMessage& message, const
     ++context_.counters.neighbour_ignored;
     return;
   }
-  if (is_unspecified(source)) return advertise(interface, target, all_nodes(), now);
+  if (is_unspecified(source)) {
+    const MacAddress to_all = multicast_mac(all_nodes());
+    return advertise(interface, target, all_nodes(), &to_all, now);
+  }
   if (message.mac) {
     output_.neighbours().asked_by(interface.index, source, *message.mac, now);
   }
-  advertise(interface, target, source, now);
+  advertise(interface, target, source, message.mac ? &*message.mac : nullptr, now);
 }
 
 void Ndp::advertised(Interface& interface, const wire::NdpMessage& message, Instant now) noexcept {
@@ -93,21 +96,23 @@ void Ndp::advertised(Interface& interface, const wire::NdpMessage& message, Inst
                                 now);
 }
 
+/// Goes to `mac` where the solicitation said so, past the cache: what was invented takes no
+/// neighbour's place, and a cache that is full keeps nobody from an answer. Never by the routes,
+/// since a router would take one from the hop limit that shows it is of the link.
 void Ndp::advertise(Interface& interface, const IpAddress& target, const IpAddress& to,
-                    Instant now) noexcept {
-  const bool to_all = is_multicast(to);
+                    const MacAddress* mac, Instant now) noexcept {
   PacketPtr packet = build({.type = wire::IcmpV6Type::neighbor_advertisement,
-                            .solicited = !to_all,
+                            .solicited = !is_multicast(to),
                             .overrides = true,
                             .target = target.bytes(),
                             .mac = interface.mac},
                            target, to);
   if (!packet) return;
   ++context_.counters.neighbour_requests;
-  if (to_all) {
-    output_.send_to(interface, multicast_mac(to), std::move(packet), departure(target, to));
+  if (mac != nullptr) {
+    output_.send_to(interface, *mac, std::move(packet), departure(target, to));
   } else {
-    output_.send(std::move(packet), departure(target, to), now);
+    output_.send_on_link(interface, std::move(packet), departure(target, to), now);
   }
 }
 

@@ -38,7 +38,7 @@ class Ndp {
                  Instant now) noexcept;
   void advertised(Interface& interface, const wire::NdpMessage& message, Instant now) noexcept;
   void advertise(Interface& interface, const IpAddress& target, const IpAddress& to,
-                 Instant now) noexcept;
+                 const MacAddress* mac, Instant now) noexcept;
   [[nodiscard]] PacketPtr build(const wire::NdpMessage& message, const IpAddress& source,
                                 const IpAddress& destination) noexcept;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <pinion/lib/random.h>
+#include <pinion/net/packet_copy.h>
 
 namespace pinion {
 namespace {
@@ -31,6 +32,7 @@ NeighbourCache::NeighbourCache(const NeighbourOptions& options, NeighbourHost& h
       wheel_(wheel),
       counters_(counters),
       held_limit_(options.held_packets),
+      held_byte_limit_(options.held_bytes),
       reachable_time_(draw_reachable_time(seed)),
       table_(options.capacity, seed + 1) {
   PINION_ASSERT(options.capacity >= 2);
@@ -39,6 +41,7 @@ NeighbourCache::NeighbourCache(const NeighbourOptions& options, NeighbourHost& h
 NeighbourCache::~NeighbourCache() {
   retransmits_.clear();
   delays_.clear();
+  waits_.clear();
 }
 
 void NeighbourCache::send(std::uint8_t interface, const IpAddress& to, PacketPtr packet,
@@ -175,23 +178,36 @@ void NeighbourCache::touch(Neighbour& neighbour, Instant now) noexcept {
 }
 
 void NeighbourCache::hold(Neighbour& neighbour, PacketPtr packet) noexcept {
-  if (neighbour.held.size() == kHeldPerNeighbour ||
-      (held_ >= held_limit_ && !neighbour.held.empty())) {
-    neighbour.held.pop_front().reset();
-    --held_;
-    ++counters_.neighbour_queue_full;
-  }
-  if (held_ >= held_limit_) {
+  const std::size_t cost = chain_true_size(*packet);
+  if (held_limit_ == 0 || cost > held_byte_limit_) {
     ++counters_.neighbour_queue_full;
     return;
   }
+  if (neighbour.held.size() == kHeldPerNeighbour) drop_one(neighbour);
+  while (held_ >= held_limit_ || held_bytes_ + cost > held_byte_limit_) drop_one(waits_.front());
+  if (neighbour.held.empty()) waits_.push_back(neighbour);
   neighbour.held.push_back(std::move(packet));
   ++held_;
+  held_bytes_ += cost;
+}
+
+/// The oldest packet that waits for the neighbour, if there is one.
+PacketPtr NeighbourCache::let_go(Neighbour& neighbour) noexcept {
+  PacketPtr packet = neighbour.held.pop_front();
+  if (!packet) return packet;
+  --held_;
+  held_bytes_ -= chain_true_size(*packet);
+  if (neighbour.held.empty()) WaitList::erase(neighbour);
+  return packet;
+}
+
+void NeighbourCache::drop_one(Neighbour& neighbour) noexcept {
+  let_go(neighbour).reset();
+  ++counters_.neighbour_queue_full;
 }
 
 void NeighbourCache::flush(Neighbour& neighbour, Instant now) noexcept {
-  held_ -= neighbour.held.size();
-  while (PacketPtr packet = neighbour.held.pop_front()) {
+  while (PacketPtr packet = let_go(neighbour)) {
     host_.transmit(neighbour.key.interface, neighbour.mac, std::move(packet), now);
   }
 }
@@ -220,8 +236,8 @@ void NeighbourCache::give_up(Neighbour& neighbour, Instant now) noexcept {
   ++counters_.neighbours_unreachable;
   if (neighbour.state == NeighbourState::incomplete) --incomplete_;
   const NeighbourKey key = neighbour.key;
-  PacketQueue held(std::move(neighbour.held));
-  held_ -= held.size();
+  PacketQueue held;
+  while (PacketPtr packet = let_go(neighbour)) held.push_back(std::move(packet));
   table_.erase(neighbour);
   // The transports that hear of it may send again: the cache must be in order by now.
   while (PacketPtr packet = held.pop_front()) {

@@ -27,8 +27,11 @@
 /// Full:       a new neighbour takes the place of the one used longest ago, if that was not in the
 ///             last kActive; otherwise its packet is dropped and nobody is asked. At most half of
 ///             the cache may be waiting for an answer, so that addresses that nobody has leave room
-///             for neighbours that speak to us. Of the packets that wait for one neighbour, the
-///             oldest gives way (RFC 4861, 7.2.2).
+///             for neighbours that speak to us. What waits for answers is bounded for each
+///             neighbour and for all of them, in packets and in what these cost their pool. Of one
+///             neighbour the oldest packet gives way (RFC 4861, 7.2.2), of all of them the oldest
+///             of the neighbour that has kept packets waiting longest: those that are dead, not one
+///             that is about to answer.
 /// Learning:   an entry is made or changed only by an answer that was asked for (the entry is
 ///             INCOMPLETE or PROBE) or by a request for an address of ours, whose sender is going
 ///             to hear from us. Gratuitous ARP, unsolicited advertisements and answers to others
@@ -60,8 +63,9 @@ class NeighbourHost {
 };
 
 struct NeighbourOptions {
-  std::size_t capacity = 1024;     ///< Neighbours; 2 and up.
-  std::size_t held_packets = 256;  ///< That wait for an answer, of all neighbours together.
+  std::size_t capacity = 1024;            ///< Neighbours; 2 and up.
+  std::size_t held_packets = 256;         ///< That wait for an answer, of all neighbours together.
+  std::size_t held_bytes = 512UL * 1024;  ///< Theirs, by the packets' true size.
 };
 
 struct NeighbourKey {
@@ -118,10 +122,12 @@ class NeighbourCache {
                                                     Instant now) const noexcept;
   [[nodiscard]] std::size_t size() const noexcept { return table_.size(); }
   [[nodiscard]] std::size_t held() const noexcept { return held_; }
+  [[nodiscard]] std::size_t held_bytes() const noexcept { return held_bytes_; }
 
  private:
   struct ByDue;
-  struct Neighbour : KeyedRecord<NeighbourKey>, TaggedListNode<ByDue> {
+  struct ByWait;
+  struct Neighbour : KeyedRecord<NeighbourKey>, TaggedListNode<ByDue>, TaggedListNode<ByWait> {
     explicit Neighbour(const NeighbourKey& its) noexcept : KeyedRecord(its) {}
 
     NeighbourState state = NeighbourState::incomplete;
@@ -137,11 +143,14 @@ class NeighbourCache {
     NeighbourCache& cache;
   };
   using DueList = List<Neighbour, ByDue>;
+  using WaitList = List<Neighbour, ByWait>;
 
   [[nodiscard]] Neighbour* make(const NeighbourKey& key, Instant now) noexcept;
   [[nodiscard]] Neighbour* ask_for(const NeighbourKey& key, Instant now) noexcept;
   void touch(Neighbour& neighbour, Instant now) noexcept;
   void hold(Neighbour& neighbour, PacketPtr packet) noexcept;
+  [[nodiscard]] PacketPtr let_go(Neighbour& neighbour) noexcept;
+  void drop_one(Neighbour& neighbour) noexcept;
   void flush(Neighbour& neighbour, Instant now) noexcept;
   void enter(Neighbour& neighbour, NeighbourState state, Instant now) noexcept;
   void give_up(Neighbour& neighbour, Instant now) noexcept;
@@ -152,13 +161,16 @@ class NeighbourCache {
   TimingWheel& wheel_;
   IpCounters& counters_;
   const std::size_t held_limit_;
+  const std::size_t held_byte_limit_;
   const Delay reachable_time_;
   Timer timer_{*this};
   KeyedTable<Neighbour> table_;
   DueList retransmits_;  ///< INCOMPLETE and PROBE, by when they are asked again.
   DueList delays_;       ///< DELAY, by when they are probed.
+  WaitList waits_;       ///< Of which packets wait, by since when some do.
   std::size_t incomplete_ = 0;
   std::size_t held_ = 0;
+  std::size_t held_bytes_ = 0;
 };
 
 }  // namespace pinion

@@ -54,6 +54,11 @@ class PathMtuCache {
   /// The path takes at most `mtu` bytes. False when that is no news, or can't be.
   bool learn(const IpAddress& destination, std::size_t mtu, Instant now) noexcept;
 
+  /// Whether a new destination would take the place of one of which something is still believed.
+  [[nodiscard]] bool is_full(Instant now) const noexcept {
+    return table_.full() && now < table_.oldest().expires;
+  }
+
   [[nodiscard]] std::size_t size() const noexcept { return table_.size(); }
 
  private:

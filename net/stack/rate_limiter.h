@@ -22,10 +22,11 @@ namespace pinion {
 
 class RateLimiter {
  public:
-  /// `per_second` tokens a second, 1 to 1,000,000, and at most `burst` at once, 1 and up.
+  static constexpr std::uint32_t kMostPerSecond = 1'000'000;
+
+  /// `per_second` tokens a second, 1 to kMostPerSecond, and at most `burst` at once, 1 and up.
   RateLimiter(std::uint32_t per_second, std::uint32_t burst, std::uint64_t seed) noexcept
-      : interval_(1'000'000'000 / per_second), depth_(interval_ * (burst - 1)), random_(seed) {
-    PINION_ASSERT(per_second >= 1 && per_second <= 1'000'000);
+      : interval_(interval_of(per_second)), depth_(interval_ * (burst - 1)), random_(seed) {
     PINION_ASSERT(burst >= 1);
   }
 
@@ -39,6 +40,12 @@ class RateLimiter {
   }
 
  private:
+  [[nodiscard]] static std::int64_t interval_of(std::uint32_t per_second) noexcept {
+    PINION_ASSERT(per_second >= 1);
+    PINION_ASSERT(per_second <= kMostPerSecond);
+    return 1'000'000'000 / per_second;
+  }
+
   static constexpr std::uint64_t kDoubleOneIn = 8;
 
   std::int64_t interval_;

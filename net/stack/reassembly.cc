@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <pinion/net/packet_copy.h>
+
 namespace pinion {
 namespace {
 
@@ -54,7 +56,7 @@ Reassembly::~Reassembly() {
 ReassemblyResult Reassembly::insert(PacketPtr packet, const FragmentKey& key,
                                     const FragmentPlace& place, Instant now) noexcept {
   PINION_DCHECK(place.size > 0 && (place.size % 8 == 0 || !place.more));
-  PINION_DCHECK(packet->size() == place.header_size + place.size);
+  PINION_DCHECK(packet->chain_size() == place.header_size + place.size);
   Datagram& datagram = *find_or_make(key, now);
   if (datagram.condemned) {
     ++counters_.fragment_condemned;
@@ -76,7 +78,7 @@ ReassemblyResult Reassembly::insert(PacketPtr packet, const FragmentKey& key,
     condemn(datagram);
     return {};
   }
-  const std::size_t cost = packet->true_size();
+  const std::size_t cost = chain_true_size(*packet);
   if (!make_room(datagram, cost)) {
     ++counters_.fragment_no_room;
     condemn(datagram);
@@ -101,10 +103,7 @@ ReassemblyResult Reassembly::insert(PacketPtr packet, const FragmentKey& key,
 
 Reassembly::Datagram* Reassembly::find_or_make(const FragmentKey& key, Instant now) noexcept {
   if (Datagram* const found = table_.find(key)) return found;
-  if (table_.full()) {
-    ++counters_.reassembly_displaced;
-    drop_oldest();
-  }
+  if (table_.full()) displace();
   Datagram* const made = table_.insert(key);
   made->expires = now + kTimeout;
   if (!timer_.armed()) wheel_.arm(timer_, made->expires);
@@ -140,12 +139,11 @@ Reassembly::Fit Reassembly::find_place(const Datagram& datagram, const FragmentP
   return repeats ? Fit::repeats : Fit::overlaps;
 }
 
-/// Makes room for a fragment of `keep` by giving up what is older, and then what is younger.
+/// Makes room for a fragment of `keep` by giving up what is older; false when that isn't enough.
 bool Reassembly::make_room(const Datagram& keep, std::size_t bytes) noexcept {
   while (bytes_ + bytes > byte_limit_ || fragments_.live() == fragments_.limit()) {
     if (&table_.oldest() == &keep) return false;
-    ++counters_.reassembly_displaced;
-    drop_oldest();
+    displace();
   }
   return true;
 }
@@ -163,7 +161,7 @@ ReassemblyResult Reassembly::finish(Datagram& datagram) noexcept {
   Packet* tail = nullptr;
   while (Fragment* const fragment = datagram.first) {
     datagram.first = fragment->next;
-    bytes_ -= fragment->packet->true_size();
+    bytes_ -= chain_true_size(*fragment->packet);
     Packet* const packet = fragment->packet.take();
     if (tail == nullptr) {
       // What a device says of a fragment's checksum doesn't hold for the whole.
@@ -174,6 +172,7 @@ ReassemblyResult Reassembly::finish(Datagram& datagram) noexcept {
       tail->set_next_segment(packet);
     }
     tail = packet;
+    while (tail->next_segment() != nullptr) tail = tail->next_segment();
     fragments_.release(*fragment);
   }
   table_.erase(datagram);
@@ -190,10 +189,15 @@ void Reassembly::condemn(Datagram& datagram) noexcept {
 void Reassembly::release_fragments(Datagram& datagram) noexcept {
   while (Fragment* const fragment = datagram.first) {
     datagram.first = fragment->next;
-    bytes_ -= fragment->packet->true_size();
+    bytes_ -= chain_true_size(*fragment->packet);
     fragments_.release(*fragment);
   }
   datagram.last = nullptr;
+}
+
+void Reassembly::displace() noexcept {
+  ++counters_.reassembly_displaced;
+  drop_oldest();
 }
 
 void Reassembly::drop_oldest() noexcept {
@@ -209,7 +213,7 @@ void Reassembly::on_due(Instant now) noexcept {
     if (!oldest.condemned) {
       ++counters_.reassembly_timeout;
       if (oldest.first != nullptr && oldest.first->offset == 0) {
-        bytes_ -= oldest.first->packet->true_size();
+        bytes_ -= chain_true_size(*oldest.first->packet);
         first = std::move(oldest.first->packet);
         Fragment* const rest = oldest.first->next;
         fragments_.release(*oldest.first);

@@ -25,7 +25,8 @@
 ///             wheel entry for all.
 /// Full:       under three caps: bytes, by what the packets cost their pool (Packet::true_size);
 ///             datagrams; and fragments of one datagram. At the first two the oldest datagram gives
-///             way, at the third the datagram is dropped.
+///             way, at the third the datagram is dropped. Whoever owns the reassembly has the
+///             oldest ones give way, too, when the pool runs dry.
 /// Overlap:    a fragment that overlaps another condemns its datagram, with what is still to come
 ///             of it: RFC 5722, which we apply to IPv4, too. So does one that contradicts where the
 ///             datagram ends. The exact repetition of a fragment is dropped alone (RFC 8200, 4.5).
@@ -103,9 +104,13 @@ class Reassembly {
   Reassembly& operator=(const Reassembly&) = delete;
   ~Reassembly();
 
-  /// Takes a fragment, which isn't shared and has one segment.
+  /// Takes a fragment, no segment of which is shared. Its header lies in the first, with a byte of
+  /// the payload at least.
   [[nodiscard]] ReassemblyResult insert(PacketPtr packet, const FragmentKey& key,
                                         const FragmentPlace& place, Instant now) noexcept;
+
+  /// The oldest datagram gives way. There is one.
+  void displace() noexcept;
 
   [[nodiscard]] std::size_t datagrams() const noexcept { return table_.size(); }
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

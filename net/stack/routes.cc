@@ -97,6 +97,18 @@ const Route* RouteTable::find(const IpAddress& destination) const noexcept {
   return nullptr;
 }
 
+const Route* RouteTable::find(const IpAddress& destination, std::uint8_t interface) const noexcept {
+  for (const Route& route : all()) {
+    if (route.interface == interface && route.destination.contains(destination)) return &route;
+  }
+  return nullptr;
+}
+
+bool RouteTable::on_link(std::uint8_t interface, const IpAddress& address) const noexcept {
+  const Route* const route = find(address);
+  return route != nullptr && !route->gateway && route->interface == interface;
+}
+
 const IpPrefix* choose_source(std::span<const IpPrefix> candidates,
                               const IpAddress& destination) noexcept {
   const IpPrefix* best = nullptr;

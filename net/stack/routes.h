@@ -44,6 +44,13 @@ class RouteTable {
   /// The route with the longest prefix that contains `destination`; nullptr when none does.
   [[nodiscard]] const Route* find(const IpAddress& destination) const noexcept;
 
+  /// The same among the routes of one interface.
+  [[nodiscard]] const Route* find(const IpAddress& destination,
+                                  std::uint8_t interface) const noexcept;
+
+  /// Whether a route says that `address` is on the link of an interface.
+  [[nodiscard]] bool on_link(std::uint8_t interface, const IpAddress& address) const noexcept;
+
   [[nodiscard]] std::span<const Route> all() const noexcept { return {routes_.data(), count_}; }
 
  private:

@@ -12,23 +12,19 @@
 namespace pinion {
 namespace {
 
+/// Whether a datagram can be for it: a host, a group, all of a link.
+bool is_destination(const Endpoint& to) noexcept {
+  const IpAddress& address = to.address;
+  const bool to_many = is_multicast(address) || is_limited_broadcast(address);
+  return to.port != 0 && (to_many || !is_never_a_host(address));
+}
+
 constexpr auto kUdp = static_cast<std::uint8_t>(IpProtocol::udp);
-
-std::size_t true_size_of(const Packet& packet) noexcept {
-  std::size_t sum = 0;
-  for (const Packet* at = &packet; at != nullptr; at = at->next_segment()) sum += at->true_size();
-  return sum;
-}
-
-std::size_t most_payload(const IpAddress& to) noexcept {
-  const std::size_t headers = to.is_v4() ? wire::Ipv4Header::kMinSize : 0;
-  return 65'535 - headers - wire::UdpHeader::kSize;
-}
 
 }  // namespace
 
 UdpLayer::UdpLayer(IpStack& stack, PacketPool& pool, std::uint64_t seed) noexcept
-    : stack_(stack), pool_(pool), random_(seed) {
+    : stack_(stack), pool_(pool), secrets_(seed) {
   stack.attach(IpProtocol::udp, *this);
 }
 
@@ -38,7 +34,10 @@ void UdpLayer::receive(PacketPtr packet, const IpArrival& arrival, Instant now) 
     ++counters_.malformed[wire_fault_index(parsed.error())];
     return;
   }
-  if (!packet->has(PacketMark::transport_checksum_good) &&
+  // A device may pass one that is missing, which it must not be over IPv6 (RFC 8200, 8.1).
+  const bool missing = parsed->checksum == 0 && arrival.source.is_v6();
+  const bool verified = packet->has(PacketMark::transport_checksum_good) && !missing;
+  if (!verified &&
       !wire::udp_checksum_good(*packet, *parsed, arrival.source, arrival.destination)) {
     ++counters_.malformed[wire_fault_index(wire::WireFault::udp_checksum)];
     return;
@@ -79,7 +78,12 @@ void UdpLayer::complain(const IpComplaint& complaint, Instant now) noexcept {
       ++counters_.complaints_ignored;
       return;
     }
-    stack_.learn_path_mtu(peer.address, complaint.mtu, now);
+    // Whoever guesses a port can say this of any destination, unless we talk to that one alone.
+    if (socket->peer_) {
+      stack_.learn_path_mtu(local.address, peer.address, complaint.mtu, now);
+    } else {
+      stack_.guess_path_mtu(local.address, peer.address, complaint.mtu, now);
+    }
   }
   if (!socket->peer_) {
     ++counters_.complaints_ignored;
@@ -130,7 +134,7 @@ Result<> UdpLayer::bind(UdpSocket& socket, Endpoint local) {
   if (local.port == 0) {
     constexpr std::uint32_t kFirst = 49'152;
     constexpr std::uint32_t kCount = 65'536 - kFirst;
-    const auto start = static_cast<std::uint32_t>(random_.below(kCount));
+    const auto start = secrets_.below(kCount);
     std::uint32_t tried = 0;
     do {
       local.port = static_cast<std::uint16_t>(kFirst + (start + tried) % kCount);
@@ -148,11 +152,18 @@ Result<> UdpLayer::bind(UdpSocket& socket, Endpoint local) {
 }
 
 UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> payload,
-                       const Endpoint& to, Instant now) noexcept {
+                       const Endpoint& to, const std::optional<IpAddress>& from,
+                       Instant now) noexcept {
   if (to.address.is_v4() != socket.local_.address.is_v4()) return UdpSend::other_family;
-  if (payload.size() > most_payload(to.address)) return UdpSend::too_long;
-  std::optional<IpAddress> source = socket.local_.address;
-  if (is_unspecified(*source)) source = stack_.source_for(to.address);
+  if (!is_destination(to)) return UdpSend::no_destination;
+  if (payload.size() > most_payload(to.address) - wire::UdpHeader::kSize) return UdpSend::too_long;
+  const IpAddress& bound = socket.local_.address;
+  const bool any = is_unspecified(bound);
+  if (from && (any ? from->is_v4() != bound.is_v4() || !stack_.is_local(*from) : *from != bound)) {
+    return UdpSend::not_ours;
+  }
+  std::optional<IpAddress> source = from ? from : std::optional(bound);
+  if (any && !from) source = stack_.source_for(to.address);
   if (!source) return UdpSend::no_route;
   PacketPtr packet = packet_of(payload);
   if (!packet) return UdpSend::no_packets;
@@ -165,13 +176,13 @@ UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> paylo
       *packet, wire::UdpHeader::kSize + payload.size(), *source, to.address, kUdp);
   wire::store_be16(at + wire::UdpHeader::kChecksumOffset, wire::udp_checksum_field(checksum));
   ++counters_.sent;
-  constexpr std::uint8_t kHopLimit = 64;
   stack_.send(std::move(packet),
               {.source = *source,
                .destination = to.address,
                .protocol = IpProtocol::udp,
-               // RFC 1112, 6.1: a group's datagrams stay on the link.
-               .hop_limit = is_multicast(to.address) ? std::uint8_t{1} : kHopLimit,
+               .traffic_class = socket.options_.traffic_class,
+               .hop_limit = is_multicast(to.address) ? socket.options_.group_hop_limit
+                                                     : socket.options_.hop_limit,
                .may_fragment = true},
               now);
   return UdpSend::sent;
@@ -194,8 +205,10 @@ PacketPtr UdpLayer::packet_of(std::span<const std::byte> payload) noexcept {
 }
 
 UdpSocket::UdpSocket(UdpLayer& layer, const UdpSocketOptions& options)
-    : layer_(layer), ring_(options.datagrams), byte_limit_(options.bytes) {
+    : layer_(layer), ring_(options.datagrams), options_(options) {
   PINION_ASSERT(options.datagrams > 0);
+  PINION_ASSERT(options.hop_limit > 0);
+  PINION_ASSERT(options.group_hop_limit > 0);
 }
 
 UdpSocket::~UdpSocket() {
@@ -210,7 +223,7 @@ Result<> UdpSocket::bind(const Endpoint& local) {
 }
 
 Result<> UdpSocket::connect(const Endpoint& peer) {
-  if (peer.port == 0 || is_unspecified(peer.address)) {
+  if (!is_destination(peer)) {
     return fail(ErrorCode::invalid_argument, to_string(peer) + " is nobody to talk to",
                 "an address and a port from 1 to 65535");
   }
@@ -234,10 +247,10 @@ UdpSend UdpSocket::send(std::span<const std::byte> payload, Instant now) noexcep
   return peer_ ? send_to(payload, *peer_, now) : UdpSend::not_connected;
 }
 
-UdpSend UdpSocket::send_to(std::span<const std::byte> payload, const Endpoint& to,
-                           Instant now) noexcept {
+UdpSend UdpSocket::send_to(std::span<const std::byte> payload, const Endpoint& to, Instant now,
+                           const std::optional<IpAddress>& from) noexcept {
   PINION_ASSERT(linked());
-  const UdpSend result = layer_.send(*this, payload, to, now);
+  const UdpSend result = layer_.send(*this, payload, to, from, now);
   if (result == UdpSend::sent) ++stats_.sent;
   return result;
 }
@@ -247,7 +260,7 @@ std::optional<UdpDatagram> UdpSocket::receive() noexcept {
   std::optional<UdpDatagram> oldest(std::move(ring_[first_]));
   first_ = (first_ + 1) % ring_.size();
   --count_;
-  bytes_ -= true_size_of(*oldest->packet);
+  bytes_ -= chain_true_size(*oldest->packet);
   return oldest;
 }
 
@@ -256,8 +269,13 @@ std::optional<IpTrouble> UdpSocket::take_trouble() noexcept {
 }
 
 void UdpSocket::take_in(UdpDatagram datagram) noexcept {
-  const std::size_t cost = true_size_of(*datagram.packet);
-  if (count_ == ring_.size() || bytes_ + cost > byte_limit_) {
+  if (is_low(layer_.pool_)) {
+    ++stats_.dropped;
+    ++layer_.counters_.pool_low;
+    return;
+  }
+  const std::size_t cost = chain_true_size(*datagram.packet);
+  if (count_ == ring_.size() || bytes_ + cost > options_.bytes) {
     ++stats_.dropped;
     ++layer_.counters_.queue_full;
     return;

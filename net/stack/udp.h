@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <pinion/lib/list.h>
-#include <pinion/lib/random.h>
 #include <pinion/lib/result.h>
 #include <pinion/lib/time.h>
 #include <pinion/net/address.h>
@@ -16,6 +15,7 @@
 
 #include "ip_layer.h"
 #include "ip_stack.h"
+#include "secret_numbers.h"
 
 /// UDP (RFC 768, RFC 1122, 4.1): sockets that are polled.
 ///
@@ -25,7 +25,7 @@
 /// Cost:       a datagram in: a checksum and a walk over the sockets that share its bucket of 256.
 ///             Out: a copy of the payload. A socket's queue is allocated when it is made.
 /// Full:       a queue has two limits, datagrams and bytes by what the packets cost their pool;
-///             what comes next is dropped and counted.
+///             what comes next is dropped and counted. So is all when the pool runs dry.
 /// Errors:     bind and connect answer what is wrong; the wire's doings are counted. A datagram for
 ///             a port of nobody draws port unreachable. What ICMP says of a connected socket's
 ///             datagrams the socket tells, once (RFC 1122, 4.1.3.3).
@@ -46,7 +46,9 @@ enum class UdpSend : std::uint8_t {
   sent,  ///< Or dropped on its way, as datagrams may be.
   not_connected,
   other_family,
+  no_destination,  ///< Port 0, or an address that nobody can have.
   no_route,
+  not_ours,  ///< The address to send from, or the socket has another.
   too_long,  ///< For a datagram of its family.
   no_packets,
 };
@@ -54,11 +56,14 @@ enum class UdpSend : std::uint8_t {
 struct UdpSocketOptions {
   std::size_t datagrams = 256;       ///< That wait to be received; 1 and up.
   std::size_t bytes = 512UL * 1024;  ///< Theirs, by the packets' true size.
+  std::uint8_t hop_limit = 64;       ///< Of what it sends to a host; 1 and up (RFC 1122, 4.1.4).
+  std::uint8_t group_hop_limit = 1;  ///< To a group: what stays on the link (RFC 1112, 6.1).
+  std::uint8_t traffic_class = 0;    ///< DSCP and ECN.
 };
 
 struct UdpSocketStats {
   std::uint64_t received = 0;  ///< Put into the queue.
-  std::uint64_t dropped = 0;   ///< Since the queue was full.
+  std::uint64_t dropped = 0;   ///< Since the queue was full, or the pool low.
   std::uint64_t sent = 0;
 };
 
@@ -79,9 +84,10 @@ class UdpSocket : public ListNode {
 
   /// Sends to the peer that it is connected to.
   [[nodiscard]] UdpSend send(std::span<const std::byte> payload, Instant now) noexcept;
-  /// Sends to anybody. Wants a bound socket.
-  [[nodiscard]] UdpSend send_to(std::span<const std::byte> payload, const Endpoint& to,
-                                Instant now) noexcept;
+  /// Sends to anybody. Wants a bound socket. One that is bound to no address of ours may say from
+  /// which: that to which a request came is the one to answer from (RFC 1122, 4.1.3.5).
+  [[nodiscard]] UdpSend send_to(std::span<const std::byte> payload, const Endpoint& to, Instant now,
+                                const std::optional<IpAddress>& from = std::nullopt) noexcept;
 
   /// The oldest datagram that waits.
   [[nodiscard]] std::optional<UdpDatagram> receive() noexcept;
@@ -108,7 +114,7 @@ class UdpSocket : public ListNode {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
-  const std::size_t byte_limit_;
+  const UdpSocketOptions options_;
   UdpSocketStats stats_;
 };
 
@@ -118,6 +124,7 @@ struct UdpCounters {
   std::uint64_t no_port = 0;        ///< For a port of nobody.
   std::uint64_t no_port_group = 0;  ///< The same, to many: not answered.
   std::uint64_t queue_full = 0;
+  std::uint64_t pool_low = 0;            ///< Too few packets left to let one wait.
   std::uint64_t complaints = 0;          ///< Told to a socket.
   std::uint64_t complaints_ignored = 0;  ///< Of no datagram that a socket may have sent.
   std::array<std::uint64_t, wire::kWireFaults> malformed{};
@@ -149,12 +156,13 @@ class UdpLayer final : public IpTransport {
   [[nodiscard]] bool taken(const Endpoint& local) noexcept;
   [[nodiscard]] Result<> bind(UdpSocket& socket, Endpoint local);
   [[nodiscard]] UdpSend send(const UdpSocket& socket, std::span<const std::byte> payload,
-                             const Endpoint& to, Instant now) noexcept;
+                             const Endpoint& to, const std::optional<IpAddress>& from,
+                             Instant now) noexcept;
   [[nodiscard]] PacketPtr packet_of(std::span<const std::byte> payload) noexcept;
 
   IpStack& stack_;
   PacketPool& pool_;
-  Random random_;
+  SecretNumbers secrets_;
   UdpCounters counters_;
   std::array<List<UdpSocket>, kBuckets> buckets_;
 };

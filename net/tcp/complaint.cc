@@ -45,8 +45,9 @@ void Tcp::complain(const IpComplaint& complaint, Instant now) noexcept {
 void Tcp::learn_mtu(TcpConnection& c, std::size_t mtu) noexcept {
   constexpr std::size_t kOldRouters = 576;
   const std::size_t limit = mtu == 0 ? kOldRouters : mtu;
+  const IpAddress local = c.tuple.local.address();
   const IpAddress remote = c.tuple.remote.address();
-  if (limit < ip_.path_mtu(remote)) ip_.learn_path_mtu(remote, limit, now_);
+  if (limit < ip_.path_mtu(local, remote)) ip_.learn_path_mtu(local, remote, limit, now_);
   // Another connection may have learned it before, while our segments were under way.
   if (!adopt_path_mss(c)) return drop(TcpDrop::complaint_mtu);
   // What was too big is lost, and says nothing of congestion.

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <memory>
 
-#include "addresses.h"
 #include "segment_size.h"
 #include "tcp.h"
 
@@ -40,7 +39,7 @@ std::optional<FourTuple> Tcp::choose_tuple(const TcpConnectRequest& request,
                                            TcpConnectError& error) noexcept {
   const IpAddress& remote = request.remote.address;
   error = TcpConnectError::unreachable;
-  if (!is_unicast(remote) || request.remote.port == 0) return std::nullopt;
+  if (!ip_.is_unicast(remote) || request.remote.port == 0) return std::nullopt;
   const std::optional<IpAddress> local =
       request.local_address ? request.local_address : ip_.source_for(remote);
   if (!local || !ip_.is_local(*local)) return std::nullopt;

@@ -14,7 +14,7 @@ using wire::TcpFlag;
 
 /// What the path to the peer takes.
 std::uint16_t Tcp::path_mss(const FourTuple& tuple) const noexcept {
-  const std::size_t mtu = ip_.path_mtu(tuple.remote.address());
+  const std::size_t mtu = ip_.path_mtu(tuple.local.address(), tuple.remote.address());
   const std::size_t headers = fixed_headers_size(tuple);
   const std::size_t left = mtu > headers ? mtu - headers : 0;
   return static_cast<std::uint16_t>(std::clamp<std::size_t>(left, kLeastMss, 65'535));

@@ -97,7 +97,7 @@ void Tcp::settle(TcpConnection& c) noexcept {
   settling_ = &c;
   if (c.progress) {
     c.progress = false;
-    ip_.confirm_reachable(c.tuple.remote.address(), now_);
+    ip_.confirm_reachable(c.tuple.local.address(), c.tuple.remote.address(), now_);
   }
   if (c.received) {
     c.received = false;

@@ -130,6 +130,7 @@ class Walk {
   Refusal fragment(std::span<const std::byte, kUnit> header) noexcept {
     if (whole_) return Ipv6Refusal{.fault = WireFault::ipv6_extension_order};
     whole_ = true;
+    found_.fragmented = true;
     const std::uint16_t field = load_be16(&header[2]);
     const Ipv6Fragment fragment{
         .identification = load_be32(&header[4]),

@@ -55,6 +55,9 @@ struct Ipv6Extensions {
   std::uint16_t size = 0;  ///< Bytes of the headers that were walked.
   /// The hop-by-hop options ask each router to look; without it MLD is not believed (RFC 3810, 5).
   bool router_alert = false;
+  /// There is a fragment header, of a fragment or of one that is the whole: neighbor discovery
+  /// behind it is not believed (RFC 6980, 5).
+  bool fragmented = false;
   /// Set when the packet is one fragment of several: the walk ends behind its header, and what
   /// follows is a part of the datagram. A datagram that was put together is walked on from there. A
   /// fragment that is the whole is passed over (RFC 6946).

@@ -70,11 +70,15 @@ class World {
     settle();
   }
 
-  void receive(std::span<const std::uint8_t> frame) {
-    PacketPtr packet(pool_->allocate());
-    require(static_cast<bool>(packet), "the caches leave packets for the device");
-    const std::size_t size = std::min(frame.size(), packet->tailroom());
-    if (size > 0) std::memcpy(packet->append(size), frame.data(), size);
+  /// In segments of at most `segment` bytes, as from a device with small buffers.
+  void receive(std::span<const std::uint8_t> frame, std::size_t segment) {
+    PacketPtr packet = take_in(frame, segment);
+    Packet* last = packet.get();
+    while (!frame.empty()) {
+      Packet* const more = take_in(frame, segment).take();
+      last->set_next_segment(more);
+      last = more;
+    }
     Packet* const burst = packet.take();
     stack_.receive(0, {&burst, 1}, now_);
     settle();
@@ -88,6 +92,16 @@ class World {
   }
 
  private:
+  /// A segment with the first bytes of `frame`, which loses them.
+  PacketPtr take_in(std::span<const std::uint8_t>& frame, std::size_t segment) {
+    PacketPtr packet(pool_->allocate());
+    require(static_cast<bool>(packet), "the caches leave packets for the device");
+    const std::size_t size = std::min({frame.size(), packet->tailroom(), segment});
+    if (size > 0) std::memcpy(packet->append(size), frame.data(), size);
+    frame = frame.subspan(size);
+    return packet;
+  }
+
   /// What leaves is dropped; what must hold is checked.
   void settle() {
     stack_.end_of_burst(now_);
@@ -107,7 +121,7 @@ class World {
 
   /// Dies last, and asserts that all packets are there.
   std::unique_ptr<SlabPacketPool> pool_ =
-      std::move(SlabPacketPool::create({.packets = 512, .views = 0})).value_or(nullptr);
+      std::move(SlabPacketPool::create({.packets = 1024, .views = 0})).value_or(nullptr);
   Instant now_{std::chrono::seconds{1000}};
   TimingWheel wheel_{now_};
   Reader reader_;
@@ -181,14 +195,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::array<std::uint8_t, 2048> frame{};
     std::copy_n(input.data() + 3, length, frame.data());
     const std::span<std::uint8_t> bytes = std::span(frame).first(length);
+    const std::size_t segment = input[1] < 128 ? frame.size() : (input[1] % 128U / 8 + 1) * 16U;
     switch (kind) {
       case 0:
-        world->receive(bytes);
+        world->receive(bytes, segment);
         break;
       case 1:
       case 2:
         mend(std::as_writable_bytes(bytes), kind == 1);
-        world->receive(bytes);
+        world->receive(bytes, segment);
         break;
       case 3:
         world->pass(std::chrono::milliseconds{length * 16});
@@ -198,7 +213,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       default:
         mend_arp(std::as_writable_bytes(bytes));
-        world->receive(bytes);
+        world->receive(bytes, segment);
     }
     input = input.subspan(3 + length);
   }

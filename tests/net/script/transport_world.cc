@@ -7,6 +7,8 @@
 
 #include <pinion/lib/assert.h>
 
+#include "stack/ip_kinds.h"
+
 namespace pinion::test {
 namespace {
 
@@ -59,11 +61,12 @@ void ScriptIpLayer::send(PacketPtr packet, const IpDeparture& how, Instant now) 
   sent_.push_back({now, write_ip(how.source, how.destination, segment)});
 }
 
-std::size_t ScriptIpLayer::path_mtu(const IpAddress&) const noexcept {
+std::size_t ScriptIpLayer::path_mtu(const IpAddress&, const IpAddress&) const noexcept {
   return mtu_;
 }
 
-void ScriptIpLayer::learn_path_mtu(const IpAddress&, std::size_t mtu, Instant) noexcept {
+void ScriptIpLayer::learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t mtu,
+                                   Instant) noexcept {
   mtu_ = std::min(mtu_, mtu);
 }
 
@@ -76,7 +79,11 @@ bool ScriptIpLayer::is_local(const IpAddress& address) const noexcept {
   return address == local_;
 }
 
-void ScriptIpLayer::confirm_reachable(const IpAddress&, Instant) noexcept {
+bool ScriptIpLayer::is_unicast(const IpAddress& address) const noexcept {
+  return !is_never_a_host(address);
+}
+
+void ScriptIpLayer::confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept {
   ++confirmations_;
 }
 

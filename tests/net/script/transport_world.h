@@ -24,12 +24,16 @@ class ScriptIpLayer final : public IpLayer {
   ScriptIpLayer(IpAddress local, std::size_t mtu) : local_(local), mtu_(mtu) {}
 
   void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept override;
-  [[nodiscard]] std::size_t path_mtu(const IpAddress& destination) const noexcept override;
-  void learn_path_mtu(const IpAddress& destination, std::size_t mtu, Instant now) noexcept override;
+  [[nodiscard]] std::size_t path_mtu(const IpAddress& source,
+                                     const IpAddress& destination) const noexcept override;
+  void learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
+                      Instant now) noexcept override;
   [[nodiscard]] std::optional<IpAddress> source_for(
       const IpAddress& destination) const noexcept override;
   [[nodiscard]] bool is_local(const IpAddress& address) const noexcept override;
-  void confirm_reachable(const IpAddress& destination, Instant now) noexcept override;
+  [[nodiscard]] bool is_unicast(const IpAddress& address) const noexcept override;
+  void confirm_reachable(const IpAddress& source, const IpAddress& destination,
+                         Instant now) noexcept override;
 
   std::optional<SentPacket> take();
 

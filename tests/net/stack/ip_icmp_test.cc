@@ -40,7 +40,7 @@ class Icmp : public StackWorld {
 TEST_F(Icmp, N6PingIsAnswered) {
   wire::Ipv4Header header;
   header.protocol = 1;
-  header.traffic_class = 0x10;
+  header.traffic_class = 0x13;
   inject_ip(ip_packet(header, peer4, ours4,
                       icmp_message({.type = 8, .detail = 7}, peer4, ours4, counted(56))));
   SentFrame frame = sent_one();
@@ -48,7 +48,7 @@ TEST_F(Icmp, N6PingIsAnswered) {
   EXPECT_EQ(IpAddress::v4(frame.v4().source), ours4);
   EXPECT_EQ(IpAddress::v4(frame.v4().destination), peer4);
   EXPECT_EQ(frame.v4().hop_limit, 64);
-  EXPECT_EQ(frame.v4().traffic_class, 0x10);
+  EXPECT_EQ(frame.v4().traffic_class, 0x10);  // Not what of congestion the request met.
   EXPECT_EQ(frame.icmp(), (wire::IcmpMessage{.type = 0, .detail = 7}));
   EXPECT_TRUE(same(frame.ip_payload().subspan(8), counted(56)));
 
@@ -132,7 +132,7 @@ TEST_F(Icmp, UnknownProtocolsAreRefused) {
     inject_ip(packet);
     const SentFrame frame = sent_one();
     EXPECT_EQ(frame.icmp(), (wire::IcmpMessage{.type = 3, .code = 2}));
-    EXPECT_EQ(frame.v4().traffic_class, 0xca);
+    EXPECT_EQ(frame.v4().traffic_class, 0xc8);
     EXPECT_LE(frame.payload().size(), 576U);
     EXPECT_TRUE(quotes(frame, packet, 576 - 28));
   }
@@ -195,13 +195,27 @@ TEST_F(Icmp, NoErrorsAboutErrorsBroadcastsAndNobody) {
   header.next_header = 60;
   const Bytes error = icmp_message({.type = 1}, peer6, ours6, counted(48));
   inject_ip(ip_packet(header, peer6, ours6, join({{58, 0, 0xbe, 4, 0, 0, 0, 0}, error})));
+  // A redirect, which is none but as good as one, and a first fragment of either.
+  for (const Bytes& message : {error, icmp_message({.type = 137}, peer6, ours6, counted(48))}) {
+    inject_ip(ip_packet(header, peer6, ours6, join({{58, 0, 0xbe, 4, 0, 0, 0, 0}, message})));
+    header.next_header = 44;
+    const Bytes fragment = {60, 0, 0, 1, 0, 0, 0, message[0]};
+    const Bytes options = {58, 0, 1, 4, 0, 0, 0, 0};
+    inject_ip(ip_packet(header, peer6, ours6, join({fragment, options, message})));
+    header.next_header = 60;
+  }
+  EXPECT_EQ(stack->reassembly().datagrams(), 2U);
   // Later fragments alone.
   wire::Ipv4Header later;
   later.protocol = 99;
   later.fragment_offset = 64;
   inject_ip(ip_packet(later, peer4, ours4, counted(20)));
-  pass(61s, 1s);
+  pass(59s, 1s);
+  sent();
+  meet_neighbours();
+  pass(2s, 1s);
   EXPECT_TRUE(sent_errors().empty());
+  EXPECT_EQ(stack->counters().reassembly_timeout, 3U);
 }
 
 // N6: ping, traceroute and UDP to closed ports.
@@ -247,12 +261,13 @@ TEST_F(Icmp, ErrorsAreTakenToTheTransportTheyQuote) {
 
   const Bytes ours_v6 = ip_packet(ours6, far6, kTestProtocol, counted(40));
   const std::vector<Case> cases6 = {
-      {1, 0, IpTrouble::net_unreachable},     {1, 1, IpTrouble::prohibited},
-      {1, 2, IpTrouble::host_unreachable},    {1, 3, IpTrouble::host_unreachable},
-      {1, 4, IpTrouble::port_unreachable},    {1, 5, IpTrouble::prohibited},
-      {1, 6, IpTrouble::prohibited},          {2, 0, IpTrouble::packet_too_big},
-      {3, 0, IpTrouble::time_exceeded},       {4, 0, IpTrouble::parameter_problem},
-      {4, 1, IpTrouble::protocol_unreachable}};
+      {1, 0, IpTrouble::net_unreachable},      {1, 1, IpTrouble::prohibited},
+      {1, 2, IpTrouble::host_unreachable},     {1, 3, IpTrouble::host_unreachable},
+      {1, 4, IpTrouble::port_unreachable},     {1, 5, IpTrouble::prohibited},
+      {1, 6, IpTrouble::prohibited},           {2, 0, IpTrouble::packet_too_big},
+      {3, 0, IpTrouble::time_exceeded},        {4, 0, IpTrouble::parameter_problem},
+      {4, 1, IpTrouble::protocol_unreachable}, {100, 0, IpTrouble::net_unreachable},
+      {127, 9, IpTrouble::net_unreachable}};
   transport.complaints.clear();
   for (const Case& one : cases6) {
     inject_error({.type = static_cast<std::uint8_t>(one.type),
@@ -283,7 +298,7 @@ TEST_F(Icmp, N5FragmentationNeededSaysTheMtuOrLetsItBeGuessed) {
   EXPECT_EQ(transport.complaints[1].complaint.mtu, 1492U);
   EXPECT_EQ(transport.complaints[1].quoted.size(), 8U);
   // The IP layer believes nothing by itself.
-  EXPECT_EQ(stack->path_mtu(far4), 1500U);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1500U);
 }
 
 TEST_F(Icmp, ErrorsAboutWhatWeDidNotSendAreDropped) {
@@ -291,6 +306,25 @@ TEST_F(Icmp, ErrorsAboutWhatWeDidNotSendAreDropped) {
   inject_error({.type = 3, .code = 1}, ip_packet(ours4, far4, 99, counted(40)), far4);
   EXPECT_EQ(stack->counters().icmp_not_ours, 2U);
   inject_error({.type = 3, .code = 1}, counted(12), far4);
+  EXPECT_TRUE(transport.complaints.empty());
+}
+
+/// RFC 5927, 4: an error comes to where its datagram came from, which keeps what we say to
+/// ourselves, or from another address of ours, out of a stranger's reach.
+TEST_F(Icmp, ErrorsThatComeToAnotherAddressThanTheyQuoteAreDropped) {
+  const IpAddress self = ip("127.0.0.1");
+  inject_error({.type = 3, .code = 3}, ip_packet(self, self, kTestProtocol, counted(40)), peer4);
+  inject_error({.type = 1, .code = 4}, ip_packet(ip("::1"), ip("::1"), kTestProtocol, counted(40)),
+               peer6);
+  inject_error({.type = 1, .code = 4},
+               ip_packet(link_local_of(our_mac), peer6, kTestProtocol, counted(40)), peer6);
+  // To a group nobody answers.
+  const Bytes quoted = ip_packet(ours4, far4, kTestProtocol, counted(40));
+  for (const char* to : {"10.0.0.255", "224.0.0.1"}) {
+    const Bytes message = icmp_message({.type = 3, .code = 3}, peer4, ip(to), quoted);
+    inject_ip(ip_packet(peer4, ip(to), 1, message));
+  }
+  EXPECT_EQ(stack->counters().icmp_not_ours, 5U);
   EXPECT_TRUE(transport.complaints.empty());
 }
 

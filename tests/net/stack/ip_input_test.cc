@@ -150,6 +150,33 @@ TEST_F(IpInput, DropsUnicastInFramesToMany) {
   EXPECT_TRUE(transport.received.empty());
 }
 
+/// IEEE 802.1Q, 9.6: VLAN 0 is none, its tag tells a priority.
+TEST_F(IpInput, TakesPriorityTagsAndNoOthers) {
+  const auto inject_tagged = [this](const std::vector<wire::VlanTag>& tags) {
+    wire::EthernetHeader header{.destination = our_mac, .source = peer_mac};
+    for (const wire::VlanTag& tag : tags) header.tags[header.tag_count++] = tag;
+    Bytes frame(header.size());
+    wire::emit_ethernet(header, std::as_writable_bytes(std::span(frame)));
+    inject_frame(join({frame, ip_packet(peer4, ours4, kTestProtocol, counted(8))}));
+  };
+  inject_tagged({{.priority = 5, .id = 0}});
+  EXPECT_EQ(transport.received.size(), 1U);
+  inject_tagged({{.id = 5}});
+  inject_tagged({{.type = wire::EtherType::service_vlan, .id = 0}});
+  inject_tagged({{.id = 0}, {.id = 0}});
+  EXPECT_EQ(stack->counters().frame_type, 3U);
+  EXPECT_EQ(transport.received.size(), 1U);
+}
+
+TEST_F(IpInput, TheFramesTypeAndTheHeadersVersionAgree) {
+  using Fault = wire::WireFault;
+  inject(peer_mac, wire::EtherType::ipv6, ip_packet(peer4, ours4, kTestProtocol, counted(40)));
+  EXPECT_EQ(stack->counters().malformed[wire_fault_index(Fault::ipv6_version)], 1U);
+  inject(peer_mac, wire::EtherType::ipv4, ip_packet(peer6, ours6, kTestProtocol, counted(40)));
+  EXPECT_EQ(stack->counters().malformed[wire_fault_index(Fault::ipv4_version)], 1U);
+  EXPECT_TRUE(transport.received.empty());
+}
+
 /// RFC 1122, 3.2.1.8 (c) wants them passed up and answered the other way: we refuse them.
 TEST_F(IpInput, RefusesSourceRoutesAndPassesOverOtherOptions) {
   const auto with_options = [this](const Bytes& options) {
@@ -356,6 +383,35 @@ TEST_F(Fragments, N3AFloodStaysUnderItsCap) {
     ASSERT_LE(stack->reassembly().datagrams(), ReassemblyOptions{}.datagrams);
   }
   EXPECT_GT(pool->available(), 3'000U);
+}
+
+TEST_F(Fragments, N3TakeAnEighthOfThePoolAtMost) {
+  make_stack({.reassembly = {.datagrams = 2'048, .bytes = 1UL << 30, .fragments = 4'096}});
+  const std::size_t most = pool->capacity() * pool->buffer_size() / 8;
+  for (std::uint32_t id = 0; id < 2'000; ++id) {
+    inject_ip(piece6(id, 0, counted(1448), true));
+    ASSERT_LE(stack->reassembly().bytes(), most);
+  }
+  EXPECT_GT(stack->reassembly().bytes(), most / 2);
+}
+
+TEST_F(Fragments, N3GiveWayWhenThePoolRunsDry) {
+  std::vector<PacketPtr> busy;
+  const std::size_t low = pool->capacity() / 16;
+  for (std::uint32_t id = 0; id < 200; ++id) inject_ip(piece6(id, 0, counted(1448), true));
+  stack->end_of_burst(now);
+  EXPECT_EQ(stack->reassembly().datagrams(), 200U);
+  EXPECT_FALSE(stack->pending());
+  while (pool->available() > low - 10) busy.emplace_back(pool->allocate());
+  EXPECT_TRUE(stack->pending());
+  stack->end_of_burst(now);
+  EXPECT_EQ(stack->reassembly().datagrams(), 190U);
+  EXPECT_EQ(stack->counters().reassembly_displaced, 10U);
+  EXPECT_EQ(pool->available(), low);
+  EXPECT_FALSE(stack->pending());
+  while (!busy.empty() && pool->available() < low + 8) busy.pop_back();
+  inject_ip(piece6(199, 1'448, counted(8), false));
+  EXPECT_EQ(transport.received.size(), 1U);
 }
 
 TEST_F(Fragments, BehindExtensionHeadersReachTheirTransport) {

@@ -144,6 +144,92 @@ TEST_F(Link, NdpAsksAndListens) {
   EXPECT_EQ(sent_one().ethernet.destination, mac(20));
 }
 
+/// RFC 4861, 7.2.4: the answer goes to whoever asked, not through a router.
+TEST_F(Link, SolicitationsAreAnsweredOnTheLinkWhateverTheirSender) {
+  inject_ndp(mac(20), {.target = ours6.bytes(), .mac = mac(20)}, far6, solicited_node(ours6));
+  SentFrame frame = sent_one();
+  EXPECT_EQ(frame.ethernet.destination, mac(20));
+  EXPECT_EQ(frame.v6().hop_limit, 255);
+  // Without an address of its own in it, the one we know of the sender has to do.
+  inject_ndp(peer_mac, {.target = ours6.bytes(), .mac = {}}, peer6, ours6);
+  EXPECT_EQ(sent_one().ethernet.destination, peer_mac);
+  const IpAddress other = ip("2001:db8:ffff::77");
+  inject_ndp(mac(77), {.target = ours6.bytes(), .mac = {}}, other, ours6);
+  frame = sent_one();
+  EXPECT_EQ(ndp_of(frame).type, wire::IcmpV6Type::neighbor_solicitation);
+  EXPECT_EQ(IpAddress::v6(ndp_of(frame).target), other);
+}
+
+TEST_F(Link, N1AFullCacheAnswersSolicitationsStill) {
+  make_stack({.neighbours = {.capacity = 4}});
+  // All four are in use.
+  for (const IpAddress& to : {peer4, far4, peer6, far6}) send_to(to);
+  sent();
+  inject_ndp(mac(20), {.target = ours6.bytes(), .mac = mac(20)}, ip("fe80::20"),
+             solicited_node(ours6));
+  EXPECT_EQ(sent_one().ethernet.destination, mac(20));
+}
+
+TEST_F(Link, N1InventedSolicitorsDisplaceNobody) {
+  make_stack({.neighbours = {.capacity = 16}});
+  for (const IpAddress& to : {peer4, far4, peer6, far6}) {
+    send_to(to);
+    stack->confirm_reachable(to.is_v4() ? ours4 : ours6, to, now);
+  }
+  pass(11s, 100ms);
+  sent();
+  for (std::uint8_t i = 30; i < 230; ++i) {
+    const IpAddress invented =
+        IpAddress::v6({0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, i});
+    inject_ndp(mac(i), {.target = ours6.bytes(), .mac = mac(i)}, invented, solicited_node(ours6));
+    EXPECT_EQ(sent_one().ethernet.destination, mac(i));
+  }
+  pass(3s, 100ms);
+  EXPECT_EQ(stack->counters().neighbour_solicitations, 0U);
+  for (const IpAddress& to : {peer4, peer6}) EXPECT_EQ(goes_to(to), peer_mac);
+  for (const IpAddress& to : {far4, far6}) EXPECT_EQ(goes_to(to), mac(254));
+}
+
+/// RFC 6980, 5: such messages are ignored, since filters don't see what they are.
+TEST_F(Link, N2FragmentedNeighborDiscoveryIsIgnored) {
+  const IpAddress asker = ip("fe80::20");
+  const Bytes message =
+      ndp_message({.target = ours6.bytes(), .mac = mac(20)}, asker, solicited_node(ours6));
+  const auto inject_piece = [&](std::uint16_t offset, const Bytes& payload, bool more) {
+    Bytes fragment(wire::Ipv6Fragment::kSize);
+    wire::emit_ipv6_fragment({.identification = 7, .offset = offset, .more = more}, 58,
+                             std::as_writable_bytes(std::span(fragment)));
+    wire::Ipv6Header header;
+    header.next_header = 44;
+    header.hop_limit = 255;
+    inject(mac(20), multicast_mac(solicited_node(ours6)), wire::EtherType::ipv6,
+           ip_packet(header, asker, solicited_node(ours6), join({fragment, payload})));
+  };
+  const std::size_t known = stack->neighbours().size();
+  inject_piece(0, message, false);  // The whole, behind a fragment header.
+  EXPECT_TRUE(sent().empty());
+  inject_piece(0, Bytes(message.begin(), message.begin() + 16), true);
+  inject_piece(16, Bytes(message.begin() + 16, message.end()), false);
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(stack->counters().neighbour_bad, 2U);
+  EXPECT_EQ(stack->neighbours().size(), known);
+}
+
+TEST_F(Link, ArpResolvesWhatARouteSaysIsOnTheLink) {
+  const IpAddress other = ip("192.168.7.7");
+  inject_arp({.from = mac(20), .sender = "192.168.7.7"});
+  EXPECT_EQ(sent_one().arp().operation, wire::ArpOperation::reply);
+  EXPECT_EQ(goes_to(other), mac(254));  // Whoever asks is not believed to be of the link.
+  ASSERT_TRUE(stack->add_route({.destination = {ip("192.168.7.0"), 24}}));
+  send_to(other);
+  EXPECT_EQ(sent_one().arp().target, v4("192.168.7.7"));
+  inject_arp({.reply = true, .from = mac(20), .sender = "192.168.7.7", .to_us = true});
+  EXPECT_EQ(sent_one().ethernet.destination, mac(20));
+  inject_arp({.from = mac(21), .sender = "192.168.7.8"});
+  sent();
+  EXPECT_EQ(goes_to(ip("192.168.7.8")), mac(21));
+}
+
 /// RFC 4861, 7.1: 255 shows that it comes from the link.
 // N2: unasked and forged answers about neighbours.
 TEST_F(Link, N2ForgedAdvertisementsChangeNothing) {
@@ -184,8 +270,8 @@ TEST_F(Link, RouterMessagesChangeNothing) {
 TEST_F(Link, ForwardProgressKeepsANeighbourReachable) {
   std::uint64_t asked = 0;
   for (int i = 0; i < 20; ++i) {
-    stack->confirm_reachable(far4, now);
-    stack->confirm_reachable(far6, now);
+    stack->confirm_reachable(ours4, far4, now);
+    stack->confirm_reachable(ours6, far6, now);
     send_to(far4);
     send_to(far6);
     pass(10s, 1s);
@@ -340,6 +426,19 @@ TEST_F(AddressCheck, Ipv6OfSomebodyElseIsGivenUp) {
   EXPECT_EQ(stack->counters().address_duplicate, 2U);
 }
 
+/// RFC 4862, 5.4.5: somebody has our MAC.
+TEST_F(AddressCheck, ADuplicateOfTheMacsAddressEndsIpv6OnTheInterface) {
+  const IpAddress link_local = link_local_of(our_mac);
+  inject_ndp(mac(20), {.target = link_local.bytes(), .mac = {}}, ip("::"),
+             solicited_node(link_local));
+  EXPECT_EQ(state(link_local), AddressState::duplicate);
+  EXPECT_EQ(state(ours6), AddressState::duplicate);
+  pass(15s);
+  EXPECT_EQ(state(ours6), AddressState::duplicate);
+  EXPECT_EQ(state(ours4), AddressState::usable);
+  sent();
+}
+
 /// RFC 7527: on a link that echoes, our own solicitations and probes come back.
 TEST_F(AddressCheck, WhatTheLinkEchoesIsNoDuplicate) {
   std::uint64_t echoed = 0;
@@ -411,9 +510,21 @@ TEST_F(Listeners, JoinedGroupsAreReportedTwice) {
   const auto times = [&group](const std::vector<std::pair<int, IpAddress>>& all) {
     return std::ranges::count(all, std::pair{4, group});
   };
+  const auto from_link_local = [this] {
+    std::vector<SentFrame> frames = sent();
+    std::erase_if(frames, [](const SentFrame& frame) {
+      return frame.ethernet.type != wire::EtherType::ipv6 ||
+             !is_link_local(IpAddress::v6(frame.v6().source));
+    });
+    return frames;
+  };
   EXPECT_EQ(times(reported(sent())), 1);
-  pass(1'010ms);
+  pass(1'000ms);
   EXPECT_EQ(times(reported(sent())), 1);
+  // RFC 3590, 4: what came from :: again, when there is somebody to come from.
+  pass(1'020ms);
+  EXPECT_EQ(stack->address_state(0, link_local_of(our_mac)), AddressState::usable);
+  EXPECT_EQ(times(reported(from_link_local())), 1);
   pass(10s);
   EXPECT_EQ(times(reported(sent())), 0);
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "stack_world.h"
+#include "tcp/tcp.h"
 
 namespace pinion::test {
 namespace {
@@ -138,13 +139,42 @@ TEST_F(IpOutput, IdentificationsDoNotRepeatSoon) {
   EXPECT_EQ(ids.size(), 1'000U);
 }
 
+/// RFC 7739, 5: whoever sees one can't tell the next.
+TEST_F(IpOutput, IdentificationsOfIpv6AreDrawnAtRandom) {
+  std::vector<std::uint32_t> ids;
+  for (int i = 0; i < 200; ++i) {
+    send(to(peer6, true), 1'500);
+    const std::vector<SentFrame> frames = sent();
+    ASSERT_EQ(frames.size(), 2U);
+    const auto walked = wire::walk_ipv6_extensions(frames[0].v6(), frames[0].ip_payload());
+    ASSERT_TRUE(walked && walked->fragment);
+    ids.push_back(walked->fragment->identification);
+  }
+  int near = 0;
+  for (std::size_t i = 1; i < ids.size(); ++i) near += ids[i] - ids[i - 1] < 65'536 ? 1 : 0;
+  EXPECT_LE(near, 1);
+  EXPECT_GE(std::set<std::uint32_t>(ids.begin(), ids.end()).size(), 199U);
+}
+
+/// Each of few destinations has a counter to itself.
+TEST_F(IpOutput, IdentificationsOfIpv4TellNothingOfOtherDestinations) {
+  send(to(peer4, true), 10);
+  const std::uint16_t first = sent_one().v4().identification;
+  for (std::uint8_t i = 0; i < 64; ++i) {
+    send(to(IpAddress::v4({192, 0, 2, i}), true), 10);
+    sent();
+  }
+  send(to(peer4, true), 10);
+  EXPECT_LE(static_cast<std::uint16_t>(sent_one().v4().identification - first), 3);
+}
+
 TEST_F(IpOutput, KeepsToThePathsMtu) {
-  stack->learn_path_mtu(far4, 1'000, now);
-  stack->learn_path_mtu(far6, 1'300, now);
-  EXPECT_EQ(stack->path_mtu(far4), 1'000U);
-  EXPECT_EQ(stack->path_mtu(far6), 1'300U);
-  EXPECT_EQ(stack->path_mtu(peer4), 1'500U);
-  EXPECT_EQ(stack->path_mtu(ours4), 65'535U);
+  stack->learn_path_mtu(ours4, far4, 1'000, now);
+  stack->learn_path_mtu(ours6, far6, 1'300, now);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1'000U);
+  EXPECT_EQ(stack->path_mtu(ours6, far6), 1'300U);
+  EXPECT_EQ(stack->path_mtu(ours4, peer4), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours4, ours4), 65'535U);
   send(to(far4), 981);
   send(to(far6), 1'261);
   EXPECT_EQ(stack->counters().out_too_big, 2U);
@@ -157,12 +187,12 @@ TEST_F(IpOutput, KeepsToThePathsMtu) {
     }
   }
   // Below what is believed, the path may fragment itself.
-  stack->learn_path_mtu(far4, 100, now);
-  EXPECT_EQ(stack->path_mtu(far4), 552U);
+  stack->learn_path_mtu(ours4, far4, 100, now);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 552U);
   send(to(far4), 500);
   EXPECT_FALSE(sent_one().v4().dont_fragment);
   pass(11min, 1s);
-  EXPECT_EQ(stack->path_mtu(far4), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1'500U);
 }
 
 TEST_F(IpOutput, ChoosesTheSourceByTheRoute) {
@@ -176,6 +206,23 @@ TEST_F(IpOutput, ChoosesTheSourceByTheRoute) {
   EXPECT_TRUE(stack->is_local(ours4));
   EXPECT_TRUE(stack->is_local(ip("::1")));
   EXPECT_FALSE(stack->is_local(peer4));
+}
+
+/// RFC 9293, MUST-46.
+TEST_F(IpOutput, TcpConnectsToNoBroadcastAddress) {
+  make_bare_stack();
+  auto tcp = Tcp::create(
+      {}, {.ip = *stack, .wheel = *wheel, .packets = *pool, .small_packets = *pool}, seed(), now);
+  ASSERT_TRUE(tcp);
+  ASSERT_TRUE(stack->add_interface(
+      {.mac = our_mac, .addresses = std::array{IpPrefix{ours4, 24}}, .check_duplicates = false},
+      now));
+  for (const char* many : {"10.0.0.255", "255.255.255.255", "224.0.0.1", "240.0.0.1", "0.0.0.0"}) {
+    const auto connected = (*tcp)->connect({.remote = {ip(many), 80}}, nullptr, now);
+    ASSERT_FALSE(connected) << many;
+    EXPECT_EQ(connected.error(), TcpConnectError::unreachable);
+  }
+  EXPECT_TRUE(sent().empty());
 }
 
 // N1: the first packets to a new neighbour, and neighbours that don't answer.
@@ -248,7 +295,7 @@ TEST_F(IpOutput, WithoutPacketsNothingBreaks) {
   std::vector<PacketPtr> all;
   PacketPtr payload = make_packet(*pool, counted(1'400));
   while (Packet* const packet = pool->allocate()) all.emplace_back(packet);
-  stack->learn_path_mtu(peer4, 600, now);
+  stack->learn_path_mtu(ours4, peer4, 600, now);
   stack->send(std::move(payload), to(peer4, true), now);
   EXPECT_EQ(stack->counters().out_no_packet, 1U);
   EXPECT_TRUE(sent().empty());
@@ -265,6 +312,32 @@ TEST_F(IpOutput, DiesWithPacketsUnderWay) {
   inject_ip(ip_packet(first, peer4, ours4, counted(64)));
   stack.reset();
   EXPECT_EQ(pool->live(), 0U);
+}
+
+TEST_F(IpOutput, SetUpWantsRoomInPacketsForWhatWeSend) {
+  const TestPool small({.buffer_size = 512});
+  IpStack on_small({}, *wheel, *small, seed());
+  const auto added = on_small.add_interface(
+      {.mac = our_mac, .max_segments = 9, .addresses = std::array{IpPrefix{ours6, 64}}}, now);
+  ASSERT_FALSE(added);
+  EXPECT_NE(added.error().what.find("512 bytes"), std::string::npos);
+  EXPECT_NE(added.error().hint.find("640"), std::string::npos);
+}
+
+TEST_F(IpOutput, OptionsThatMakeNoStackAreRefused) {
+  EXPECT_TRUE(IpStack::check(IpOptions{}));
+  const std::vector<IpOptions> bad = {{.neighbours = {.capacity = 1}},
+                                      {.reassembly = {.datagrams = 0}},
+                                      {.reassembly = {.fragments = 127}},
+                                      {.icmp_errors = {.per_second = 0}},
+                                      {.icmp_errors = {.per_second = 1'000'001}},
+                                      {.icmp_errors = {.burst = 0}},
+                                      {.path_mtus = 0}};
+  for (const IpOptions& options : bad) {
+    const auto checked = IpStack::check(options);
+    ASSERT_FALSE(checked);
+    EXPECT_FALSE(checked.error().hint.empty()) << checked.error().what;
+  }
 }
 
 TEST_F(IpOutput, SetUpSaysWhatIsWrong) {
@@ -284,6 +357,9 @@ TEST_F(IpOutput, SetUpSaysWhatIsWrong) {
   }
   EXPECT_NE(refused({.mac = our_mac, .addresses = std::array{IpPrefix{ours4, 16}}}).find("twice"),
             std::string::npos);
+  EXPECT_NE(refused({.mac = our_mac, .tx_queue = 0}).find("tx queue"), std::string::npos);
+  EXPECT_NE(refused({.mac = our_mac, .max_segments = 0}).find("segments"), std::string::npos);
+  EXPECT_NE(refused({.mac = our_mac, .mtu = 9'000}).find("1 segments"), std::string::npos);
   const auto routed = [this](const Route& route) {
     const auto result = stack->add_route(route);
     return result ? std::string("added") : result.error().what;

@@ -341,6 +341,58 @@ TEST_F(Neighbours, WhatWaitsIsBoundedOverAll) {
   EXPECT_EQ(counters.neighbour_queue_full, 2U);
 }
 
+/// By what their buffers cost, chains with all their segments.
+TEST_F(Neighbours, WhatWaitsIsBoundedInBytesToo) {
+  const std::size_t cost = packet()->true_size();
+  NeighbourCache narrow({.capacity = 16, .held_packets = 100, .held_bytes = 10 * cost}, host,
+                        *wheel, counters, seed());
+  const auto send_chain = [&](std::uint8_t to, int segments) {
+    PacketPtr head = packet(64, to);
+    for (int i = 1; i < segments; ++i) {
+      PacketPtr front = packet(64, to);
+      front->set_next_segment(head.take());
+      head = std::move(front);
+    }
+    narrow.send(0, IpAddress::v4({10, 0, 1, to}), std::move(head), now);
+  };
+  send_chain(1, 4);
+  send_chain(2, 4);
+  EXPECT_EQ(narrow.held_bytes(), 8 * cost);
+  send_chain(3, 4);  // In the place of the first.
+  EXPECT_EQ(narrow.held(), 2U);
+  EXPECT_EQ(narrow.held_bytes(), 8 * cost);
+  send_chain(4, 11);  // More than there may ever be.
+  EXPECT_EQ(narrow.held(), 2U);
+  EXPECT_EQ(counters.neighbour_queue_full, 2U);
+  const MacAddress any = mac(1);
+  for (std::uint8_t to = 1; to <= 4; ++to) {
+    narrow.answered(0, IpAddress::v4({10, 0, 1, to}), {.mac = &any}, now);
+  }
+  ASSERT_EQ(host.sent.size(), 2U);
+  EXPECT_EQ(host.sent[0].tag, 2);
+  EXPECT_EQ(host.sent[1].tag, 3);
+  EXPECT_EQ(narrow.held_bytes(), 0U);
+  send_chain(5, 4);
+  pass(4s);
+  EXPECT_EQ(narrow.held_bytes(), 0U);
+}
+
+TEST_F(Neighbours, N1WhatWaitsForTheDeadGivesWayToWhatIsNew) {
+  NeighbourCache big({.capacity = 64, .held_packets = 10}, host, *wheel, counters, seed());
+  for (std::uint8_t i = 0; i < 10; ++i) {
+    for (int n = 0; n < 3; ++n) big.send(0, IpAddress::v4({10, 0, 1, i}), packet(64, i), now);
+  }
+  EXPECT_EQ(big.held(), 10U);
+  big.send(0, peer, packet(64, 99), now);
+  EXPECT_EQ(big.held(), 10U);
+  const MacAddress its = mac(9);
+  big.answered(0, peer, {.mac = &its}, now);
+  ASSERT_EQ(host.sent.size(), 1U);
+  EXPECT_EQ(host.sent[0].tag, 99);
+  pass(4s);
+  EXPECT_EQ(big.held(), 0U);
+}
+
 TEST_F(Neighbours, InterfacesHaveTheirOwn) {
   cache.asked_by(0, peer, mac(9), now);
   cache.asked_by(1, peer, mac(10), now);

@@ -96,15 +96,28 @@ TEST_F(Udp, CarriesUpTo64KiBBothWays) {
   UdpSocket there(*udp);
   ASSERT_TRUE(here.bind({ours4, 7}));
   ASSERT_TRUE(there.bind({ours4, 8}));
-  EXPECT_EQ(send_from(here, {ours4, 8}, counted(65'487)), UdpSend::sent);
+  EXPECT_EQ(send_from(here, {ours4, 8}, counted(65'507)), UdpSend::sent);
   stack->end_of_burst(now);
-  const std::optional<UdpDatagram> got = there.receive();
+  std::optional<UdpDatagram> got = there.receive();
   ASSERT_TRUE(got);
-  EXPECT_EQ(bytes_of(*got->packet), counted(65'487));
+  EXPECT_EQ(bytes_of(*got->packet), counted(65'507));
   EXPECT_EQ(send_from(here, {peer4, 8}, counted(65'507)), UdpSend::sent);
   EXPECT_EQ(sent().size(), 45U);
   EXPECT_EQ(send_from(here, {peer4, 8}, counted(65'508)), UdpSend::too_long);
   EXPECT_EQ(send_from(here, {peer6, 8}, counted(10)), UdpSend::other_family);
+  // IPv6's length is of the payload alone.
+  UdpSocket six(*udp);
+  ASSERT_TRUE(six.bind({ours6, 9}));
+  EXPECT_EQ(send_from(six, {peer6, 8}, counted(65'527)), UdpSend::sent);
+  std::size_t bytes = 0;
+  for (const SentFrame& frame : sent()) bytes += frame.ip_payload().size() - 8;
+  EXPECT_EQ(bytes, 65'535U);
+  EXPECT_EQ(send_from(six, {ours6, 9}, counted(65'527)), UdpSend::sent);
+  stack->end_of_burst(now);
+  got = six.receive();
+  ASSERT_TRUE(got);
+  EXPECT_EQ(bytes_of(*got->packet), counted(65'527));
+  EXPECT_EQ(send_from(six, {peer6, 8}, counted(65'528)), UdpSend::too_long);
 }
 
 /// RFC 1122, 4.1.3.1, and what a kernel answers.
@@ -199,6 +212,30 @@ TEST_F(Udp, TrustsADeviceInWholeDatagramsAlone) {
   EXPECT_EQ(udp->counters().malformed[wire_fault_index(wire::WireFault::udp_checksum)], 1U);
 }
 
+/// RFC 8200, 8.1: a device that takes a missing checksum for good decides nothing over IPv6.
+TEST_F(Udp, AMissingChecksumIsRefusedOverIpv6WhateverTheDeviceSays) {
+  UdpSocket four(*udp);
+  UdpSocket six(*udp);
+  ASSERT_TRUE(four.bind({ours4, 7}));
+  ASSERT_TRUE(six.bind({ours6, 7}));
+  for (const auto& [from, to] : {std::pair{peer4, ours4}, {peer6, ours6}}) {
+    Bytes message = udp_message({from, 1}, {to, 7}, counted(20));
+    message[6] = message[7] = 0;
+    Bytes frame(wire::EthernetHeader::kMinSize);
+    wire::emit_ethernet({.destination = our_mac,
+                         .source = peer_mac,
+                         .type = from.is_v4() ? wire::EtherType::ipv4 : wire::EtherType::ipv6},
+                        std::as_writable_bytes(std::span(frame)));
+    PacketPtr marked = make_packet(*pool, join({frame, ip_packet(from, to, 17, message)}));
+    marked->set(PacketMark::transport_checksum_good);
+    Packet* const burst = marked.take();
+    stack->receive(0, {&burst, 1}, now);
+  }
+  EXPECT_EQ(four.waiting(), 1U);
+  EXPECT_EQ(six.waiting(), 0U);
+  EXPECT_EQ(udp->counters().malformed[wire_fault_index(wire::WireFault::udp_checksum)], 1U);
+}
+
 TEST_F(Udp, MalformedDatagramsAreCounted) {
   UdpSocket socket(*udp);
   ASSERT_TRUE(socket.bind({ip("::"), 7}));
@@ -231,6 +268,20 @@ TEST_F(Udp, QueuesAreBoundedInNumberAndBytes) {
   }
   EXPECT_EQ(small.waiting_bytes(), 0U);
   EXPECT_TRUE(sent().empty());
+}
+
+TEST_F(Udp, QueuesTakeNothingWhenThePoolRunsDry) {
+  UdpSocket socket(*udp);
+  ASSERT_TRUE(socket.bind({ours4, 7}));
+  std::vector<PacketPtr> busy;
+  while (pool->available() > pool->capacity() / 16) busy.emplace_back(pool->allocate());
+  inject_udp({peer4, 1}, {ours4, 7}, counted(1));
+  EXPECT_EQ(socket.waiting(), 0U);
+  EXPECT_EQ(socket.stats().dropped, 1U);
+  EXPECT_EQ(udp->counters().pool_low, 1U);
+  busy.resize(busy.size() - 2);
+  inject_udp({peer4, 1}, {ours4, 7}, counted(1));
+  EXPECT_EQ(socket.waiting(), 1U);
 }
 
 TEST_F(Udp, TheClosestSocketGetsTheDatagram) {
@@ -339,16 +390,101 @@ TEST_F(Udp, N5PacketTooBigShrinksThePathOfWhatWeSend) {
   UdpSocket socket(*udp);
   ASSERT_TRUE(socket.bind({ip("::"), 7}));
   inject_error({.type = 2, .detail = 1'300}, {ours6, 8}, {far6, 9});
-  EXPECT_EQ(stack->path_mtu(far6), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours6, far6), 1'500U);
   inject_error({.type = 2, .detail = 1'300}, {ours6, 7}, {far6, 9});
-  EXPECT_EQ(stack->path_mtu(far6), 1'300U);
+  EXPECT_EQ(stack->path_mtu(ours6, far6), 1'300U);
   EXPECT_EQ(send_from(socket, {far6, 9}, counted(1'400)), UdpSend::sent);
   for (const SentFrame& frame : sent()) EXPECT_LE(frame.payload().size(), 1'300U);
   // IPv4's may be fragmented on their way.
   UdpSocket four(*udp);
   ASSERT_TRUE(four.bind({ours4, 7}));
   inject_error({.type = 3, .code = 4, .detail = 600}, {ours4, 7}, {far4, 9});
-  EXPECT_EQ(stack->path_mtu(far4), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours4, far4), 1'500U);
+}
+
+TEST_F(Udp, N5InventedPathsDisplaceNone) {
+  make_stack({.path_mtus = 4});
+  udp.emplace(*stack, *pool, seed());
+  UdpSocket socket(*udp);
+  ASSERT_TRUE(socket.bind({ip("::"), 7}));
+  stack->learn_path_mtu(ours6, far6, 1'400, now);
+  const auto invented = [](std::uint8_t i) {
+    return IpAddress::v6({0x20, 1, 0xd, 0xb8, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 1, i});
+  };
+  // What the link says already takes no place.
+  for (std::uint8_t i = 0; i < 8; ++i) stack->learn_path_mtu(ours6, invented(i), 1'500, now);
+  EXPECT_EQ(stack->path_mtu(ours6, far6), 1'400U);
+  for (std::uint8_t i = 0; i < 8; ++i) {
+    inject_error({.type = 2, .detail = 1'300}, {ours6, 7}, {invented(i), 9});
+  }
+  EXPECT_EQ(stack->path_mtu(ours6, invented(0)), 1'300U);
+  EXPECT_EQ(stack->path_mtu(ours6, invented(7)), 1'500U);
+  EXPECT_EQ(stack->path_mtu(ours6, far6), 1'400U);
+  // Who talks to one peer is told of his path alone.
+  UdpSocket connected(*udp);
+  ASSERT_TRUE(connected.connect({invented(7), 9}));
+  inject_error({.type = 2, .detail = 1'300}, connected.local(), {invented(7), 9});
+  EXPECT_EQ(stack->path_mtu(ours6, invented(7)), 1'300U);
+}
+
+TEST_F(Udp, WhatIsNobodysIsNoDestination) {
+  UdpSocket four(*udp);
+  UdpSocket six(*udp);
+  ASSERT_TRUE(four.bind({ours4, 7}));
+  ASSERT_TRUE(six.bind({ours6, 7}));
+  for (const char* nobody : {"0.0.0.0", "0.1.2.3", "240.0.0.1"}) {
+    EXPECT_EQ(send_from(four, {ip(nobody), 9}, counted(1)), UdpSend::no_destination) << nobody;
+    EXPECT_FALSE(UdpSocket(*udp).connect({ip(nobody), 9})) << nobody;
+  }
+  for (const char* nobody : {"::", "::ffff:10.0.0.9"}) {
+    EXPECT_EQ(send_from(six, {ip(nobody), 9}, counted(1)), UdpSend::no_destination) << nobody;
+  }
+  EXPECT_EQ(send_from(four, {peer4, 0}, counted(1)), UdpSend::no_destination);
+  EXPECT_TRUE(sent().empty());
+  for (const char* many : {"255.255.255.255", "10.0.0.255", "224.0.0.251"}) {
+    EXPECT_EQ(send_from(four, {ip(many), 9}, counted(1)), UdpSend::sent) << many;
+  }
+  EXPECT_EQ(sent().size(), 3U);
+}
+
+/// RFC 1122, 4.1.3.5: the answer comes from where the request went.
+TEST_F(Udp, ASocketOfAnyAddressAnswersFromTheOneAskedAt) {
+  make_bare_stack();
+  const IpAddress second = ip("10.0.0.2");
+  const std::array addresses{IpPrefix{ours4, 24}, IpPrefix{second, 24}, IpPrefix{ours6, 64}};
+  ASSERT_TRUE(stack->add_interface(
+      {.mac = our_mac, .addresses = addresses, .check_duplicates = false}, now));
+  udp.emplace(*stack, *pool, seed());
+  meet_neighbours();
+  UdpSocket any(*udp);
+  UdpSocket bound(*udp);
+  ASSERT_TRUE(any.bind({ip("0.0.0.0"), 7}));
+  ASSERT_TRUE(bound.bind({ours4, 8}));
+  inject_udp({peer4, 1}, {second, 7}, counted(1));
+  const std::optional<UdpDatagram> got = any.receive();
+  ASSERT_TRUE(got);
+  EXPECT_EQ(any.send_to({}, got->from, now, got->to), UdpSend::sent);
+  EXPECT_EQ(IpAddress::v4(sent_one().v4().source), second);
+  EXPECT_EQ(any.send_to({}, got->from, now), UdpSend::sent);
+  EXPECT_EQ(IpAddress::v4(sent_one().v4().source), ours4);
+  for (const IpAddress& other : {peer4, ip("10.0.0.255"), ours6}) {
+    EXPECT_EQ(any.send_to({}, got->from, now, other), UdpSend::not_ours);
+  }
+  EXPECT_EQ(bound.send_to({}, got->from, now, second), UdpSend::not_ours);
+  EXPECT_EQ(bound.send_to({}, got->from, now, ours4), UdpSend::sent);
+  EXPECT_EQ(sent().size(), 1U);
+}
+
+/// RFC 1122, 4.1.4.
+TEST_F(Udp, SocketsChooseHopLimitAndTrafficClass) {
+  UdpSocket socket(*udp, {.hop_limit = 9, .group_hop_limit = 5, .traffic_class = 0xb8});
+  ASSERT_TRUE(socket.bind({ours4, 7}));
+  EXPECT_EQ(send_from(socket, {peer4, 9}, counted(1)), UdpSend::sent);
+  SentFrame frame = sent_one();
+  EXPECT_EQ(frame.v4().hop_limit, 9);
+  EXPECT_EQ(frame.v4().traffic_class, 0xb8);
+  EXPECT_EQ(send_from(socket, {ip("224.0.0.251"), 9}, counted(1)), UdpSend::sent);
+  EXPECT_EQ(sent_one().v4().hop_limit, 5);
 }
 
 TEST_F(Udp, SendsToGroupsOnTheLinkAlone) {

@@ -37,15 +37,16 @@ class QuietHost final : public IpLayer, public TcpObserver {
   void send(PacketPtr packet, const IpDeparture&, Instant) noexcept override {
     line.push_back(copy_packet(*packet, pool_));
   }
-  std::size_t path_mtu(const IpAddress&) const noexcept override { return 1500; }
-  void learn_path_mtu(const IpAddress&, std::size_t, Instant) noexcept override {}
+  std::size_t path_mtu(const IpAddress&, const IpAddress&) const noexcept override { return 1500; }
+  void learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t, Instant) noexcept override {}
+  bool is_unicast(const IpAddress&) const noexcept override { return true; }
   std::optional<IpAddress> source_for(const IpAddress&) const noexcept override {
     return kAddresses[number_];
   }
   bool is_local(const IpAddress& address) const noexcept override {
     return address == kAddresses[number_];
   }
-  void confirm_reachable(const IpAddress&, Instant) noexcept override {}
+  void confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept override {}
 
   void on_connected(TcpHandle, Instant) noexcept override {}
   void on_readable(TcpHandle, Instant now) noexcept override {

@@ -231,7 +231,11 @@ inline constexpr Row kRows[] = {
      "3.10.7.4 fifth"},
     {kBothOpen, kAnySyn, kAnywhere & ~kBefore, kAnyAck, Answer::challenge, Next::same,
      "3.10.7.4 fourth; RFC 5961, 4.2"},
-    {kSynchronized, kAnySyn, kAnywhere, kAnyAck, Answer::challenge, Next::same,
+    {kSynchronized, kSynAck, kBefore, kAnyAck, Answer::refuse, Next::same,
+     "RFC 5961, 4.2; ours: without limits, since it may be the SYN-ACK once more, its ACK lost"},
+    {kSynchronized, kSynAck, kAnywhere & ~kBefore, kAnyAck, Answer::challenge, Next::same,
+     "3.10.7.4 fourth; RFC 5961, 4.2"},
+    {kSynchronized, kSyn, kAnywhere, kAnyAck, Answer::challenge, Next::same,
      "3.10.7.4 fourth; RFC 5961, 4.2"},
 
     // Fifth: ACK.

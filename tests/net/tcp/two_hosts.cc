@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <pinion/net/packet_copy.h>
 
+#include "stack/ip_kinds.h"
 #include "wire/tcp_checksum.h"
 #include "wire/tcp_emitter.h"
 
@@ -49,8 +50,9 @@ class TwoHosts::Host final : public IpLayer {
   void send(PacketPtr packet, const IpDeparture& how, Instant) noexcept override {
     world.put_on_line(number, std::move(packet), how);
   }
-  std::size_t path_mtu(const IpAddress&) const noexcept override { return mtu; }
-  void learn_path_mtu(const IpAddress&, std::size_t learnt, Instant) noexcept override {
+  std::size_t path_mtu(const IpAddress&, const IpAddress&) const noexcept override { return mtu; }
+  void learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t learnt,
+                      Instant) noexcept override {
     mtu = std::min(mtu, learnt);
   }
   std::optional<IpAddress> source_for(const IpAddress& destination) const noexcept override {
@@ -60,7 +62,10 @@ class TwoHosts::Host final : public IpLayer {
   bool is_local(const IpAddress& address) const noexcept override {
     return address == address_of(number, world.options_.v6);
   }
-  void confirm_reachable(const IpAddress&, Instant) noexcept override {}
+  bool is_unicast(const IpAddress& address) const noexcept override {
+    return !is_never_a_host(address);
+  }
+  void confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept override {}
 
   TwoHosts& world;
   int number;

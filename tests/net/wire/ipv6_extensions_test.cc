@@ -120,6 +120,7 @@ class SlowWalk {
   void fragment() {
     if (reassembled_ || seen_fragment_) throw quietly(WireFault::ipv6_extension_order);
     seen_fragment_ = true;
+    found_.fragmented = true;
     const unsigned offset = (at(2) << 8 | at(3)) / 8 * 8;
     const bool more = at(3) % 2 == 1;
     if (offset == 0 && !more) return skip(8);
@@ -218,6 +219,7 @@ TEST(Ipv6Extensions, EndBehindAFragmentsHeader) {
   EXPECT_EQ(found->fragment, fragment);
   EXPECT_EQ(found->protocol, kTcp);
   EXPECT_EQ(found->size, 16);
+  EXPECT_TRUE(found->fragmented);
   EXPECT_EQ(found->protocol_offset, 40) << "where the fragment header is named";
   EXPECT_EQ(walk(kFragment, "3c00 0008 12345678 ff")->protocol, kDestination)
       << "what a later fragment carries is no header";
@@ -225,7 +227,8 @@ TEST(Ipv6Extensions, EndBehindAFragmentsHeader) {
 
 TEST(Ipv6Extensions, PassOverAFragmentThatIsTheWhole) {
   const auto found = walk(kFragment, "0600 0000 12345678 1f90");
-  const Ipv6Extensions expected{.protocol = kTcp, .protocol_offset = 40, .size = 8};
+  const Ipv6Extensions expected{
+      .protocol = kTcp, .protocol_offset = 40, .size = 8, .fragmented = true};
   EXPECT_EQ(found, expected) << "RFC 6946";
 }
 

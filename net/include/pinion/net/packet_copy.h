@@ -30,6 +30,9 @@ PINION_EXPORT std::size_t copy_out(const Packet& packet, std::size_t offset,
 /// The segments of the chain.
 [[nodiscard]] PINION_EXPORT std::size_t chain_length(const Packet& packet) noexcept;
 
+/// What the chain keeps from its pools: the sum of its segments' Packet::true_size().
+[[nodiscard]] PINION_EXPORT std::size_t chain_true_size(const Packet& packet) noexcept;
+
 /// Cuts the chain to its first `size` bytes, which it has, and releases the segments behind them.
 /// The segment that is cut is held by the caller alone.
 PINION_EXPORT void truncate_chain(Packet& packet, std::size_t size) noexcept;
