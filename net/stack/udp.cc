@@ -170,6 +170,7 @@ UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> paylo
               {.source = *source,
                .destination = to.address,
                .protocol = IpProtocol::udp,
+               .traffic_class = socket.traffic_class_,
                // RFC 1112, 6.1: a group's datagrams stay on the link.
                .hop_limit = is_multicast(to.address) ? std::uint8_t{1} : kHopLimit,
                .may_fragment = true},

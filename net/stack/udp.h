@@ -86,6 +86,9 @@ class UdpSocket : public ListNode {
   /// The oldest datagram that waits.
   [[nodiscard]] std::optional<UdpDatagram> receive() noexcept;
 
+  /// DSCP and ECN of the datagrams that are sent from now on.
+  void set_traffic_class(std::uint8_t traffic_class) noexcept { traffic_class_ = traffic_class; }
+
   /// What ICMP has said of a datagram to the peer since the last call.
   [[nodiscard]] std::optional<IpTrouble> take_trouble() noexcept;
 
@@ -109,6 +112,7 @@ class UdpSocket : public ListNode {
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
   const std::size_t byte_limit_;
+  std::uint8_t traffic_class_ = 0;
   UdpSocketStats stats_;
 };
 
