@@ -31,6 +31,11 @@ namespace pinion {
 
 class Tcp;
 
+/// A traffic class without the bits of ECN, which are not the user's.
+[[nodiscard]] constexpr std::uint8_t dscp_of(std::uint8_t traffic_class) noexcept {
+  return traffic_class & 0xfcU;
+}
+
 enum class TcpState : std::uint8_t {
   syn_sent,
   syn_received,  ///< After a simultaneous open; other passive opens wait in the SynCache.
@@ -78,7 +83,8 @@ struct alignas(64) TcpTransfer {
         snd_max(iss),
         receive(rcv_nxt, options.receive_buffer),
         send(iss + 1, options.send_buffer),
-        timed{} {}
+        timed{},
+        traffic_class(dscp_of(options.traffic_class)) {}
 
   FourTuple tuple;
   TcpState state = TcpState::syn_sent;
@@ -132,7 +138,10 @@ struct alignas(64) TcpTransfer {
 
   Congestion congestion;
   [[no_unique_address]] RoundTrip round_trip;
-  std::uint16_t listener = 0;  ///< While it waits to be accepted.
+  union {
+    std::uint16_t listener;      ///< While it waits to be accepted; its segments have its class.
+    std::uint8_t traffic_class;  ///< Afterwards.
+  };
   OutOfOrder beyond;
   TcpTime retransmit_at;
   TcpTime ack_at;

@@ -205,7 +205,8 @@ void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uin
                           .sequence = record.sequence,
                           .acknowledgment = record.peer + 1,
                           .flags = TcpFlag::syn | TcpFlag::ack,
-                          .window = static_cast<std::uint16_t>(std::min(buffer, 65'535U))},
+                          .window = static_cast<std::uint16_t>(std::min(buffer, 65'535U)),
+                          .traffic_class = dscp_of(listen_options.socket.traffic_class)},
                          options, {}));
 }
 

@@ -36,6 +36,16 @@ Result<TcpListenerHandle> Tcp::listen(const Endpoint& endpoint, const TcpListenO
                            .generation = generation};
 }
 
+void Tcp::set_options(TcpListenerHandle handle, const TcpListenOptions& options) noexcept {
+  TcpListener* const listener = find(handle);
+  if (listener == nullptr) return;
+  const TcpSocketOptions promised = listener->options.socket;
+  listener->options = options;
+  listener->options.socket.receive_buffer = promised.receive_buffer;
+  listener->options.socket.max_segment = promised.max_segment;
+  if (options.backlog == 0) listener->options.backlog = 1;
+}
+
 void Tcp::close(TcpListenerHandle handle, Instant now) noexcept {
   note(now);
   TcpListener* const listener = find(handle);
@@ -98,6 +108,7 @@ void Tcp::leave_accept_queue(TcpConnection& c) noexcept {
       previous;
   --listener.waiting;
   c.waits_for_accept = false;
+  c.traffic_class = dscp_of(listener.options.socket.traffic_class);
   c.observer = nullptr;
 }
 
