@@ -57,6 +57,11 @@ void Tcp::close(TcpListenerHandle handle, Instant now) noexcept {
   listener->acceptor = nullptr;
 }
 
+std::size_t Tcp::waiting(TcpListenerHandle handle) noexcept {
+  const TcpListener* const listener = find(handle);
+  return listener == nullptr ? 0 : listener->waiting;
+}
+
 TcpHandle Tcp::accept(TcpListenerHandle handle, TcpObserver* observer) noexcept {
   TcpListener* const listener = find(handle);
   if (listener == nullptr || listener->first == TcpListener::kNone) return {};

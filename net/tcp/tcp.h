@@ -124,6 +124,9 @@ class Tcp final : public IpTransport {
   /// Stops listening. Connections that wait to be accepted are reset.
   void close(TcpListenerHandle listener, Instant now) noexcept;
 
+  /// How many connections wait to be accepted; 0 for a handle of nothing.
+  [[nodiscard]] std::size_t waiting(TcpListenerHandle listener) noexcept;
+
   /// The connection that waits longest, of which `observer` hears from now on; a handle of nothing
   /// when none waits. What has arrived of it already is told at the next end_of_burst().
   [[nodiscard]] TcpHandle accept(TcpListenerHandle listener, TcpObserver* observer) noexcept;

@@ -86,8 +86,10 @@ TEST(TcpOptions, AListenersOptionsChangeForThoseWhoCome) {
     EXPECT_EQ(line.segment.options.mss, 1460);
     EXPECT_EQ(line.segment.header.window, 8'192);
   }
+  EXPECT_EQ(world.tcp(1).waiting(pair.listener), 1U);
   TestSocket server(world.tcp(1));
   server.handle = world.tcp(1).accept(pair.listener, &server);
+  EXPECT_EQ(world.tcp(1).waiting(pair.listener), 0U);
   EXPECT_TRUE(bool{server.handle});
   EXPECT_FALSE(bool{world.tcp(1).accept(pair.listener, nullptr)}) << "a backlog of one holds two";
   for (TestSocket* const socket : {&second, &third}) {
@@ -98,6 +100,7 @@ TEST(TcpOptions, AListenersOptionsChangeForThoseWhoCome) {
   // Of one that has gone there is nothing to set.
   world.tcp(1).close(pair.listener, world.now());
   world.tcp(1).set_options(pair.listener, {});
+  EXPECT_EQ(world.tcp(1).waiting(pair.listener), 0U);
 }
 
 TEST(TcpOptions, InfoTellsHowAConnectionStands) {
