@@ -251,8 +251,9 @@ PINION_STACK_API int pinion_stack_next_deadline(const pinion_stack* stack,
 /// (UINT64_MAX: no limit; otherwise from SO_RCVTIMEO or SO_SNDTIMEO), and answers
 ///   0       to let the call try again; once the deadline has passed the call answers -EAGAIN,
 ///   errno   to end it, which then answers that negated: EINTR, say, or EAGAIN.
-/// It may use all functions but pinion_stack_destroy(), other blocking calls too. If it closes `fd`,
-/// the call answers -EBADF. One that answers 0 without letting anything happen is called for ever.
+/// It may use all functions but pinion_stack_destroy(), other blocking calls too. If it closes
+/// `fd`, the call answers -EBADF. One that answers 0 without letting anything happen is called for
+/// ever, and an exception that leaves it ends the process.
 typedef int pinion_stack_wait(void* user, pinion_stack* stack, int fd, short events,
                               uint64_t deadline_ns);
 
@@ -269,7 +270,7 @@ PINION_STACK_API int pinion_stack_set_nonblocking(pinion_stack* stack, int fd,
 /// POLLERR, POLLHUP and POLLNVAL always; a negative fd is passed over. Of TCP:
 ///   not connected         POLLOUT | POLLHUP
 ///   connecting            nothing, until it is connected or has failed
-///   failed, reset, over   POLLIN | POLLOUT | POLLRDHUP | POLLHUP, and POLLERR while SO_ERROR is set
+///   failed, reset, over   POLLIN | POLLOUT | POLLRDHUP | POLLHUP; POLLERR while SO_ERROR is set
 ///   the peer's FIN came   POLLIN | POLLRDHUP; POLLHUP when both sides have sent one
 ///   after SHUT_WR         POLLOUT, as a write fails at once
 ///   room in the buffer    POLLOUT, when a third of it is free
@@ -319,9 +320,9 @@ PINION_STACK_API int pinion_stack_connect(pinion_stack* stack, int fd,
                                           socklen_t size) PINION_STACK_NOEXCEPT;
 
 /// Bytes or a datagram; 0 at the end of a stream, after SHUT_RD with nothing left, and for an empty
-/// datagram. What had arrived before a reset is read first, then comes the error, once, then 0. What
-/// is beyond `size` of a datagram is lost. -EAGAIN, -ENOTCONN, -ECONNRESET, -ETIMEDOUT (keepalive
-/// too); -ECONNREFUSED and others of a connected UDP socket by ICMP.
+/// datagram. What had arrived before a reset is read first, then comes the error, once, then 0.
+/// What is beyond `size` of a datagram is lost. -EAGAIN, -ENOTCONN, -ECONNRESET, -ETIMEDOUT
+/// (keepalive too); -ECONNREFUSED and others of a connected UDP socket by ICMP.
 PINION_STACK_API ssize_t pinion_stack_read(pinion_stack* stack, int fd, void* buffer,
                                            size_t size) PINION_STACK_NOEXCEPT;
 PINION_STACK_API ssize_t pinion_stack_readv(pinion_stack* stack, int fd, const struct iovec* parts,
@@ -332,9 +333,9 @@ PINION_STACK_API ssize_t pinion_stack_recvfrom(pinion_stack* stack, int fd, void
                                                size_t size, int flags, struct sockaddr* address,
                                                socklen_t* address_size) PINION_STACK_NOEXCEPT;
 
-/// How many bytes were taken: for a blocking stream all, else as many as there is room for. -EAGAIN,
-/// -EPIPE when it isn't connected, is shut down, or was reset and that was told already. Of UDP:
-/// -EDESTADDRREQ, -EMSGSIZE, -ENETUNREACH, -ENOBUFS. An unbound UDP socket is bound to a free port.
+/// How many bytes were taken: for a blocking stream all, else as many as there is room for.
+/// -EAGAIN, -EPIPE when it isn't connected, is shut down, or was reset and that was told already.
+/// Of UDP: -EDESTADDRREQ, -EMSGSIZE, -ENETUNREACH, -ENOBUFS; one that isn't bound gets a free port.
 PINION_STACK_API ssize_t pinion_stack_write(pinion_stack* stack, int fd, const void* data,
                                             size_t size) PINION_STACK_NOEXCEPT;
 PINION_STACK_API ssize_t pinion_stack_writev(pinion_stack* stack, int fd, const struct iovec* parts,
@@ -354,8 +355,8 @@ PINION_STACK_API int pinion_stack_shutdown(pinion_stack* stack, int fd,
 /// seconds, RST. Connections that wait at a listener are reset.
 PINION_STACK_API int pinion_stack_close(pinion_stack* stack, int fd) PINION_STACK_NOEXCEPT;
 
-/// `*size` goes in as the room at `address` and comes out as the address's size; what doesn't fit is
-/// cut off. The peer's name is -ENOTCONN unless it is connected.
+/// `*size` goes in as the room at `address` and comes out as the address's size; what doesn't fit
+/// is cut off. The peer's name is -ENOTCONN unless it is connected.
 PINION_STACK_API int pinion_stack_getsockname(pinion_stack* stack, int fd, struct sockaddr* address,
                                               socklen_t* size) PINION_STACK_NOEXCEPT;
 PINION_STACK_API int pinion_stack_getpeername(pinion_stack* stack, int fd, struct sockaddr* address,
@@ -375,7 +376,7 @@ PINION_STACK_API int pinion_stack_getpeername(pinion_stack* stack, int fd, struc
 ///   IPPROTO_TCP
 ///     TCP_NODELAY
 ///     TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT   7200 s, 75 s, 9; 1 to 32767, to 6553, to 127
-///     TCP_USER_TIMEOUT     milliseconds, rounded up to seconds, 65535 at most; 0: the stack's limit
+///     TCP_USER_TIMEOUT     milliseconds, rounded up to seconds, 65535 at most; 0: the default
 ///     TCP_MAXSEG           88 to 32767, or 0; -EISCONN once connected or under way, -EINVAL while
 ///                          it listens. Got of a connection: what its segments hold
 ///     TCP_INFO             only got: a struct tcp_info of <netinet/tcp.h> with state, options,
