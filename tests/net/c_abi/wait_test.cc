@@ -164,6 +164,7 @@ TEST_F(AbiWait, TheTimeoutOfASocketEndsTheCall) {
 TEST_F(AbiWait, ASocketThatTheHookClosesIsGone) {
   const int fd = datagram(client.get());
   answer = [this, fd] {
+    if (asked.size() > 1) return EINTR;
     EXPECT_EQ(pinion_stack_close(client.get(), fd), 0);
     EXPECT_EQ(datagram(client.get()), fd) << "another one with the same number";
     return 0;
