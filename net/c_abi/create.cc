@@ -209,8 +209,6 @@ int create(const pinion_stack_options& o, pinion_stack** stack) {
 }  // namespace
 }  // namespace pinion::c_abi
 
-using pinion::c_abi::Call;
-
 const char* pinion_stack_version(void) noexcept {
   return PINION_VERSION;
 }

@@ -1,5 +1,6 @@
-#include <limits.h>
 #include <poll.h>
+
+#include <climits>
 
 #include "stack.h"
 

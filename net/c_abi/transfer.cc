@@ -1,6 +1,6 @@
-#include <limits.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 
 #include <pinion/net/packet_copy.h>

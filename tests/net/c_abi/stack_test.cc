@@ -15,9 +15,16 @@
 namespace pinion::test {
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitizersMalloc = true;
+#elif defined(__has_feature)
+constexpr bool kSanitizersMalloc =
+    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+#else
+constexpr bool kSanitizersMalloc = false;
+#endif
+
 using std::chrono::hours;
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 class AbiStack : public TwoStacks {
  protected:
@@ -155,9 +162,7 @@ TEST_F(AbiStack, AddressesThatAreNoneAreRefused) {
 }
 
 TEST_F(AbiStack, MemoryThatTheSystemRefusesIsAnError) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "AddressSanitizer reserves memory of its own";
-#endif
+  if (kSanitizersMalloc) GTEST_SKIP() << "a sanitizer's malloc";
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   rlimit small = before;
