@@ -92,6 +92,11 @@ class UdpSocket : public ListNode {
   /// The oldest datagram that waits.
   [[nodiscard]] std::optional<UdpDatagram> receive() noexcept;
 
+  /// DSCP and ECN of the datagrams that are sent from now on.
+  void set_traffic_class(std::uint8_t traffic_class) noexcept {
+    options_.traffic_class = traffic_class;
+  }
+
   /// What ICMP has said of a datagram to the peer since the last call.
   [[nodiscard]] std::optional<IpTrouble> take_trouble() noexcept;
 
@@ -114,7 +119,7 @@ class UdpSocket : public ListNode {
   std::size_t first_ = 0;
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;
-  const UdpSocketOptions options_;
+  UdpSocketOptions options_;
   UdpSocketStats stats_;
 };
 

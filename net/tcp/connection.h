@@ -31,6 +31,11 @@ namespace pinion {
 
 class Tcp;
 
+/// A traffic class without the bits of ECN, which are not the user's.
+[[nodiscard]] constexpr std::uint8_t dscp_of(std::uint8_t traffic_class) noexcept {
+  return traffic_class & 0xfcU;
+}
+
 enum class TcpState : std::uint8_t {
   syn_sent,
   syn_received,  ///< After a simultaneous open; other passive opens wait in the SynCache.
@@ -77,12 +82,14 @@ struct alignas(64) TcpTransfer {
         snd_nxt(iss),
         snd_max(iss),
         receive(rcv_nxt, options.receive_buffer),
+        traffic_class(dscp_of(options.traffic_class)),
         send(iss + 1, options.send_buffer),
         timed{} {}
 
   FourTuple tuple;
   TcpState state = TcpState::syn_sent;
-  TcpTimer timer = TcpTimer::none;
+  TcpTimer timer : 4 = TcpTimer::none;
+  TcpEnd end : 4 = TcpEnd::orderly;
   std::uint16_t mss = 0;         ///< Eff.snd.MSS: data in a segment, options taken off (3.7.1).
   std::uint16_t max_window = 0;  ///< MAX.SND.WND, as it stands in the header.
   std::uint8_t unacked_segments = 0;  ///< With data, since we have last acknowledged any.
@@ -122,7 +129,7 @@ struct alignas(64) TcpTransfer {
   [[no_unique_address]] ReceiveQueue receive;
   std::uint16_t user_timeout_s = 0;  ///< 0: the layer's limit.
   std::uint8_t retransmissions = 0;  ///< Timeouts since SND.UNA has moved.
-  TcpEnd end = TcpEnd::orderly;
+  std::uint8_t traffic_class;        ///< DSCP.
   SendQueue send;  ///< Begins at SND.UNA, but while that is our SYN or behind our FIN.
   wire::SequenceNumber snd_wl1;
   wire::SequenceNumber last_ack_sent;

@@ -281,7 +281,8 @@ void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uin
                           .sequence = record.sequence,
                           .acknowledgment = record.peer + 1,
                           .flags = TcpFlag::syn | TcpFlag::ack,
-                          .window = offered_in_syn(listen_options)},
+                          .window = offered_in_syn(listen_options),
+                          .traffic_class = dscp_of(listen_options.socket.traffic_class)},
                          options, {}));
 }
 

@@ -36,6 +36,16 @@ Result<TcpListenerHandle> Tcp::listen(const Endpoint& endpoint, const TcpListenO
                            .generation = generation};
 }
 
+void Tcp::set_options(TcpListenerHandle handle, const TcpListenOptions& options) noexcept {
+  TcpListener* const listener = find(handle);
+  if (listener == nullptr) return;
+  const TcpSocketOptions promised = listener->options.socket;
+  listener->options = options;
+  listener->options.socket.receive_buffer = promised.receive_buffer;
+  listener->options.socket.max_segment = promised.max_segment;
+  if (options.backlog == 0) listener->options.backlog = 1;
+}
+
 void Tcp::close(TcpListenerHandle handle, Instant now) noexcept {
   note(now);
   TcpListener* const listener = find(handle);
@@ -47,6 +57,11 @@ void Tcp::close(TcpListenerHandle handle, Instant now) noexcept {
   syn_cache_.remove_all_for(index_of(*listener));
   ++listener->generation;
   listener->acceptor = nullptr;
+}
+
+std::size_t Tcp::waiting(TcpListenerHandle handle) noexcept {
+  const TcpListener* const listener = find(handle);
+  return listener == nullptr ? 0 : listener->waiting;
 }
 
 TcpHandle Tcp::accept(TcpListenerHandle handle, TcpObserver* observer) noexcept {
@@ -100,6 +115,7 @@ void Tcp::leave_accept_queue(TcpConnection& c) noexcept {
       previous;
   --listener.waiting;
   c.waits_for_accept = false;
+  c.traffic_class = dscp_of(listener.options.socket.traffic_class);
   c.observer = nullptr;
 }
 

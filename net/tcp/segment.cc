@@ -34,6 +34,12 @@ std::uint8_t Tcp::scale_for(std::uint32_t receive_buffer) const noexcept {
   return scale;
 }
 
+/// While it waits to be accepted, its listener's.
+std::uint8_t Tcp::traffic_class(const TcpConnection& c) const noexcept {
+  if (!c.waits_for_accept) return c.traffic_class;
+  return dscp_of(listeners_[c.listener].options.socket.traffic_class);
+}
+
 /// Puts the header in front of `payload` and sends it. False when there is no packet for it.
 bool Tcp::emit(const Outgoing& out, const wire::TcpOptions& options, PacketPtr payload) noexcept {
   if (!payload) payload.reset(packets_.allocate());
@@ -52,7 +58,8 @@ bool Tcp::emit(const Outgoing& out, const wire::TcpOptions& options, PacketPtr p
                                .window = out.window};
   wire::emit_tcp({place, header_size}, header, options);
   const IpDeparture how{.source = out.tuple.local.address(),
-                        .destination = out.tuple.remote.address()};
+                        .destination = out.tuple.remote.address(),
+                        .traffic_class = out.traffic_class};
   wire::store_tcp_checksum(*payload, payload->chain_size(), how.source, how.destination);
   ++stats_.segments_out;
   ip_.send(std::move(payload), how, now_);
@@ -85,7 +92,8 @@ bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags f
                .sequence = sequence,
                .acknowledgment = c.rcv_nxt(),
                .flags = flags | TcpFlag::ack,
-               .window = window},
+               .window = window,
+               .traffic_class = traffic_class(c)},
               options, std::move(payload));
 }
 
@@ -109,7 +117,8 @@ void Tcp::send_syn(TcpConnection& c) noexcept {
             .sequence = c.snd_una,
             .acknowledgment = alone ? wire::SequenceNumber() : c.rcv_nxt(),
             .flags = alone ? wire::TcpFlags(TcpFlag::syn) : TcpFlag::syn | TcpFlag::ack,
-            .window = c.receive.offer(c.mss, 0)},
+            .window = c.receive.offer(c.mss, 0),
+            .traffic_class = traffic_class(c)},
            options, {}));
 }
 
@@ -134,7 +143,8 @@ void Tcp::send_reset(TcpConnection& c) noexcept {
   static_cast<void>(emit({.tuple = c.tuple,
                           .sequence = ack_sequence(c),
                           .acknowledgment = c.rcv_nxt(),
-                          .flags = TcpFlag::rst | TcpFlag::ack},
+                          .flags = TcpFlag::rst | TcpFlag::ack,
+                          .traffic_class = traffic_class(c)},
                          {}, {}));
   ++stats_.resets_out;
 }

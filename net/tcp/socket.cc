@@ -95,6 +95,11 @@ void Tcp::set_no_delay(TcpHandle handle, bool no_delay, Instant now) noexcept {
   act(*c);
 }
 
+void Tcp::set_traffic_class(TcpHandle handle, std::uint8_t traffic_class) noexcept {
+  TcpConnection* const c = connections_.find(handle);
+  if (c != nullptr && !c->over()) c->traffic_class = dscp_of(traffic_class);
+}
+
 void Tcp::set_keepalive(TcpHandle handle, const TcpKeepalive& keepalive, Instant now) noexcept {
   note(now);
   TcpConnection* const c = connections_.find(handle);
@@ -137,10 +142,22 @@ std::optional<TcpInfo> Tcp::info(TcpHandle handle) noexcept {
                  .first_unacknowledged = c->snd_una,
                  .unread = c->receive.size(),
                  .unacknowledged = c->send.size(),
+                 .end_of_stream = c->fin_passed,
+                 .write_room = has_write_room(*c),
                  .segment = c->mss,
+                 .flight = c->flight(),
                  .window = c->snd_wnd,
+                 .receive_window = c->receive.window(),
                  .congestion_window = c->congestion.window(),
-                 .srtt_us = c->round_trip.srtt_us()};
+                 .congestion_threshold = c->congestion.threshold(),
+                 .srtt_us = c->round_trip.srtt_us(),
+                 .rttvar_us = c->round_trip.rttvar_us(),
+                 .timeout_us = c->round_trip.timeout_us(retransmission_),
+                 .retransmissions = c->retransmissions,
+                 .send_scale = c->snd_scale,
+                 .receive_scale = c->rcv_scale,
+                 .timestamps = c->with_timestamps,
+                 .sack = c->with_sack};
 }
 
 }  // namespace pinion

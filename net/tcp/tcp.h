@@ -82,10 +82,22 @@ struct TcpInfo {
   wire::SequenceNumber first_unacknowledged;  ///< SND.UNA.
   std::size_t unread = 0;                     ///< Bytes.
   std::size_t unacknowledged = 0;             ///< Bytes written.
+  bool end_of_stream = false;                 ///< The peer's FIN has come.
+  bool write_room = false;                    ///< As much as on_writable() tells of.
   std::uint16_t segment = 0;                  ///< The most data in one that we send.
+  std::uint32_t flight = 0;                   ///< Bytes sent and not acknowledged.
   std::uint32_t window = 0;                   ///< The peer's.
+  std::uint32_t receive_window = 0;           ///< Ours, as last offered.
   std::uint32_t congestion_window = 0;
+  std::uint32_t congestion_threshold = 0;
   std::uint32_t srtt_us = 0;
+  std::uint32_t rttvar_us = 0;
+  std::uint32_t timeout_us = 0;      ///< Of a retransmission.
+  std::uint8_t retransmissions = 0;  ///< Timeouts since something was acknowledged.
+  std::uint8_t send_scale = 0;       ///< Of the windows that come,
+  std::uint8_t receive_scale = 0;    ///< and of those that go.
+  bool timestamps = false;
+  bool sack = false;
 };
 
 class Tcp final : public IpTransport {
@@ -108,8 +120,14 @@ class Tcp final : public IpTransport {
   [[nodiscard]] Result<TcpListenerHandle> listen(const Endpoint& endpoint,
                                                  const TcpListenOptions& options,
                                                  TcpAcceptor* acceptor);
+  /// For the connections that come from now on. The receive buffer and max_segment stay what
+  /// listen() was told: answers to SYNs have promised them.
+  void set_options(TcpListenerHandle listener, const TcpListenOptions& options) noexcept;
   /// Stops listening. Connections that wait to be accepted are reset.
   void close(TcpListenerHandle listener, Instant now) noexcept;
+
+  /// How many connections wait to be accepted; 0 for a handle of nothing.
+  [[nodiscard]] std::size_t waiting(TcpListenerHandle listener) noexcept;
 
   /// The connection that waits longest, of which `observer` hears from now on; a handle of nothing
   /// when none waits. What has arrived of it already is told at the next end_of_burst().
@@ -142,6 +160,8 @@ class Tcp final : public IpTransport {
 
   void set_observer(TcpHandle handle, TcpObserver* observer) noexcept;
   void set_no_delay(TcpHandle handle, bool no_delay, Instant now) noexcept;
+  /// Of the segments from now on.
+  void set_traffic_class(TcpHandle handle, std::uint8_t traffic_class) noexcept;
   /// Counts the idle time from now.
   void set_keepalive(TcpHandle handle, const TcpKeepalive& keepalive, Instant now) noexcept;
   /// kNoTimeout: the layer's limit.
@@ -195,6 +215,7 @@ class Tcp final : public IpTransport {
     wire::SequenceNumber acknowledgment;
     wire::TcpFlags flags;
     std::uint16_t window = 0;
+    std::uint8_t traffic_class = 0;
   };
 
   /// What a handshake has agreed on.
@@ -307,6 +328,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] std::uint16_t announced_mss(const FourTuple& tuple,
                                             std::uint16_t clamp) const noexcept;
   [[nodiscard]] std::uint8_t scale_for(std::uint32_t receive_buffer) const noexcept;
+  [[nodiscard]] std::uint8_t traffic_class(const TcpConnection& c) const noexcept;
   [[nodiscard]] bool emit(const Outgoing& out, const wire::TcpOptions& options,
                           PacketPtr payload) noexcept;
   [[nodiscard]] bool emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags flags,

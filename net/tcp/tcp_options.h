@@ -29,7 +29,8 @@ struct TcpSocketOptions {
   /// How long sent bytes may go unacknowledged (RFC 5482, R2 of RFC 9293, 3.8.3); kNoTimeout: as
   /// long as the layer's retransmission limit says.
   Delay user_timeout = kNoTimeout;
-  std::uint16_t max_segment = 0;  ///< The most bytes in a segment, 88 and more; 0: the path's.
+  std::uint8_t traffic_class = 0;  ///< DSCP, in the upper six bits; those of ECN are ignored.
+  std::uint16_t max_segment = 0;   ///< The most bytes in a segment, 88 and more; 0: the path's.
   std::uint32_t send_buffer =
       256 * 1024;  ///< Bytes written and not acknowledged, 4 KiB to 512 MiB.
   std::uint32_t receive_buffer = 256 * 1024;  ///< Bytes received and not read, 4 KiB to 512 MiB.

@@ -67,7 +67,9 @@ void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
     ++stats_.delayed_acks;
   }
   if (c.timer != TcpTimer::none && has_passed(c.retransmit_at)) {
-    switch (std::exchange(c.timer, TcpTimer::none)) {
+    const TcpTimer fired = c.timer;
+    c.timer = TcpTimer::none;
+    switch (fired) {
       case TcpTimer::retransmit:
         on_retransmission_timeout(c);
         break;

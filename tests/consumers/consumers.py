@@ -161,6 +161,48 @@ class Consumers:
         self.run("ninja", "-C", "build", "server", cwd=project)
         assert self.run(project / "build" / "server") == "ok\n"
 
+    def compile_c(self, name, code):
+        """Builds a C program with the line of the header."""
+        folder = self.scratch / name
+        folder.mkdir()
+        (folder / "example.c").write_text(code, encoding="utf-8")
+        header = (self.prefix / "include" / "pinion_stack.h").read_text(encoding="utf-8")
+        line = re.search(r"^/// `cc (.*)`\.$", header, re.MULTILINE).group(1)
+        strict = "cc -std=c11 -Wall -Wextra -Wpedantic -Wstrict-prototypes -Werror"
+        self.shell(f'{strict} {line} -Wl,-rpath,"$HOME/.local/lib"', folder)
+        return folder / "a.out"
+
+    def check_c_program(self):
+        code = (self.here / "two_stacks.c").read_text(encoding="utf-8")
+        program = self.compile_c("two_stacks", code)
+        assert self.run(program) == "ok\n"
+        needed = self.run("readelf", "-d", program)
+        assert "[libpinion_stack.so.0]" in needed and "stdc++" not in needed, needed
+
+    def check_the_example_in_the_c_header(self):
+        header = (self.prefix / "include" / "pinion_stack.h").read_text(encoding="utf-8")
+        comment = header[header.index("/// A whole program") : header.index("#ifdef __cplusplus")]
+        code = "\n".join(re.findall(r"^///(?:     (.*))?$", comment, re.MULTILINE))
+        assert self.run(self.compile_c("example", code)) == "5 bytes: hello\n"
+
+    def check_c_meson(self):
+        for name, installed in (("c_installed", True), ("c_subproject", False)):
+            project = self.scratch / name
+            project.mkdir()
+            shutil.copy(self.here / "two_stacks.c", project)
+            (project / "meson.build").write_text(
+                "project('two_stacks', 'c', default_options: ['c_std=gnu11'])\n"
+                "stack = dependency('pinion-stack', fallback: 'pinion')\n"
+                "executable('two_stacks', 'two_stacks.c', dependencies: stack)\n",
+                encoding="utf-8",
+            )
+            if not installed:
+                (project / "subprojects").mkdir()
+                (project / "subprojects" / "pinion").symlink_to(self.tree)
+            only = "" if installed else "--force-fallback-for=pinion-stack"
+            self.shell(f"meson setup build {only} && ninja -C build two_stacks", project)
+            assert self.run(project / "build" / "two_stacks") == "ok\n"
+
     def check_readme_program(self):
         program = self.compile("readme", blocks(self.readme, "cpp")[0])
         with socket.socket() as free:
@@ -210,7 +252,9 @@ class Consumers:
                 for top in (public, there)
             )
             assert ours == installed, ours ^ installed
-        for path in ("lib/pkgconfig/pinion.pc", "etc/pinion/pinion-echo.toml",
+        for path in ("lib/pkgconfig/pinion.pc", "lib/pkgconfig/pinion-stack.pc",
+                     "include/pinion_stack.h", "lib/libpinion_stack.so.0",
+                     "etc/pinion/pinion-echo.toml",
                      "share/man/man1/pinion-echo.1", "share/man/man1/pinion-load.1",
                      "share/doc/pinion/start.md", "share/doc/pinion/stream.md"):  # fmt: skip
             assert (self.prefix / path).is_file(), path

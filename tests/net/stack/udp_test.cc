@@ -91,6 +91,21 @@ TEST_F(Udp, SendsWithChecksums) {
   EXPECT_EQ(four.stats().sent, 1U);
 }
 
+TEST_F(Udp, SendsWithTheClassThatWasSet) {
+  UdpSocket four(*udp);
+  UdpSocket six(*udp);
+  ASSERT_TRUE(four.bind({ours4, 7}));
+  ASSERT_TRUE(six.bind({ours6, 7}));
+  four.set_traffic_class(0xb9);
+  six.set_traffic_class(0x28);
+  EXPECT_EQ(send_from(four, {peer4, 9}, counted(33)), UdpSend::sent);
+  EXPECT_EQ(send_from(six, {peer6, 9}, counted(34)), UdpSend::sent);
+  const auto frames = sent();
+  ASSERT_EQ(frames.size(), 2U);
+  EXPECT_EQ(frames[0].v4().traffic_class, 0xb9);
+  EXPECT_EQ(frames[1].v6().traffic_class, 0x28);
+}
+
 TEST_F(Udp, CarriesUpTo64KiBBothWays) {
   UdpSocket here(*udp);
   UdpSocket there(*udp);

@@ -103,8 +103,10 @@ void TwoHosts::put_on_line(int from, PacketPtr packet, const IpDeparture& how) {
   EXPECT_TRUE(wire::tcp_checksum_good(*copy, copy->chain_size(), how.source, how.destination));
   const auto segment = wire::parse_tcp(std::as_const(*copy).bytes());
   PINION_ASSERT(segment);
-  const LineSegment line{
-      .from = from, .segment = *segment, .size = copy->chain_size() - segment->header.size()};
+  const LineSegment line{.from = from,
+                         .segment = *segment,
+                         .size = copy->chain_size() - segment->header.size(),
+                         .traffic_class = how.traffic_class};
   EXPECT_LE(copy->chain_size() + (how.source.is_v4() ? 20 : 40), options_.mtu);
   if (recording) sent.push_back(line);
   if (!passes(line)) return;

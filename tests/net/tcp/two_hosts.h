@@ -35,6 +35,7 @@ struct LineSegment {
   int from = 0;  ///< The host's number.
   wire::TcpSegment segment;
   std::size_t size = 0;  ///< Of data.
+  int traffic_class = 0;
 
   [[nodiscard]] bool has(wire::TcpFlag flag) const { return segment.header.flags.has(flag); }
 };
