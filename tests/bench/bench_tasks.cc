@@ -21,8 +21,8 @@
 /// - spawn, step: nanoseconds for a task from its start to its end, its memory included.
 /// - yield, step: nanoseconds from one task to the next; the starts and ends are 1 % of the steps.
 /// - waiting, overhead: bytes that a waiting task takes beside its frame, by the sizes of what is
-///   kept, for the worst size of a frame up to 512 bytes; resident: bytes of the process for each of
-///   them, all included.
+///   kept, for the worst size of a frame up to 512 bytes; resident: bytes of the process for each
+///   of them, all included.
 ///
 /// The subject `floor` is a ring of function pointers whose states come from the heap; `bare_floor`
 /// is the same without the heap.

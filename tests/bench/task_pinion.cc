@@ -75,8 +75,8 @@ double resident_bytes() {
   return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
-/// What a task takes beside its frame, for the worst of the sizes that frames of waiting tasks have:
-/// its context, and what the pool gives beyond what the frame needs.
+/// What a task takes beside its frame, for the worst size that frames of waiting tasks have: its
+/// context, and what the pool gives beyond what the frame needs.
 std::size_t worst_overhead(FramePool& pool) {
   constexpr std::size_t kLeastFrame = 64;
   constexpr std::size_t kLargestFrame = 512;
