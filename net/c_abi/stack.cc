@@ -27,7 +27,9 @@ Result<> Stack::set_up(const StackOptions& options) {
       options.seed, now_);
   if (!host) return tl::unexpected(std::move(host.error()));
   host_ = std::move(*host);
-  const Result<std::uint8_t> interface = ip().add_interface(options.interface, now_);
+  InterfaceOptions its_interface = options.interface;
+  its_interface.max_segments = kLongestChain;
+  const Result<std::uint8_t> interface = ip().add_interface(its_interface, now_);
   if (!interface) return tl::unexpected(interface.error());
   interface_ = *interface;
   for (const bool v6 : {false, true}) {

@@ -177,6 +177,7 @@ Result<> StackCore::add_interface(const StackInterface& interface, Instant now) 
       host_->ip().add_interface({.mac = info.mac,
                                  .mtu = info.mtu,
                                  .tx_queue = interface.tx_queue,
+                                 .max_segments = info.max_tx_segments,
                                  .addresses = prefixes,
                                  .check_duplicates = interface.check_duplicates},
                                 now);
