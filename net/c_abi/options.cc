@@ -288,7 +288,8 @@ tcp_info linux_info(Stack& stack, const Socket& socket) noexcept {
   out.tcpi_state = linux_state(socket, info);
   if (!info) return out;
   const std::uint32_t headers = socket.v6 ? 60 : 40;
-  const auto path = static_cast<std::uint32_t>(stack.ip().path_mtu(socket.peer.address));
+  const auto path =
+      static_cast<std::uint32_t>(stack.ip().path_mtu(info->local.address, socket.peer.address));
   const std::uint32_t segment = std::max<std::uint32_t>(info->segment, 1);
   if (info->timestamps) out.tcpi_options |= TCPI_OPT_TIMESTAMPS;
   if (info->sack) out.tcpi_options |= TCPI_OPT_SACK;

@@ -139,8 +139,11 @@ int errno_of(UdpSend outcome) noexcept {
       return EDESTADDRREQ;
     case UdpSend::other_family:
       return EAFNOSUPPORT;
+    case UdpSend::no_destination:
     case UdpSend::no_route:
       return ENETUNREACH;
+    case UdpSend::not_ours:
+      return EADDRNOTAVAIL;
     case UdpSend::too_long:
       return EMSGSIZE;
     case UdpSend::no_packets:

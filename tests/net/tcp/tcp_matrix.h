@@ -174,13 +174,15 @@ inline constexpr Row kRows[] = {
      Answer::refuse, Next::same, "3.10.7.4 first; 3.8.4: an answer to a keepalive probe"},
     // ours: of a segment left of the window the acknowledgment counts, as BSD's does. Two ends whose
     // windows open while their probes cross would otherwise refuse each other's updates for ever.
-    {kEstablished | kFinWait2 | kCloseWait, kFinAck, kOld | kBefore, kAll, Answer::acknowledge, Next::same,
+    {kEstablished | kFinWait2 | kCloseWait, kFinAck, kOld | kBefore, kAll,
+     Answer::acknowledge, Next::same,
      "3.10.7.4 first, fifth"},
     {kEstablished | kFinWait2 | kCloseWait, kData, kOld, kAll, Answer::acknowledge, Next::same,
      "3.10.7.4 first, fifth"},
     {kEstablished | kFinWait2 | kCloseWait, kAck, kBefore, kAll, Answer::acknowledge, Next::same,
      "3.10.7.4 first, fifth"},
-    {kEstablished | kFinWait2 | kCloseWait, kAck, kOld, kAll, Answer::acknowledge_within_limits, Next::same,
+    {kEstablished | kFinWait2 | kCloseWait, kAck, kOld, kAll,
+     Answer::acknowledge_within_limits, Next::same,
      "3.10.7.4 first, fifth"},
     {kFinWait1, kFinAck, kOld | kBefore, kAll, Answer::acknowledge, Next::fin_wait_2,
      "3.10.7.4 first, fifth"},
