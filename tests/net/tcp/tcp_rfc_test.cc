@@ -186,11 +186,15 @@ TEST(TcpRfc, Must40_AcknowledgementsAreNotDelayedByHalfASecond) {
   class Nowhere final : public IpLayer {
    public:
     void send(PacketPtr, const IpDeparture&, Instant) noexcept override {}
-    std::size_t path_mtu(const IpAddress&) const noexcept override { return 1500; }
-    void learn_path_mtu(const IpAddress&, std::size_t, Instant) noexcept override {}
+    std::size_t path_mtu(const IpAddress&, const IpAddress&) const noexcept override {
+      return 1500;
+    }
+    void learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t,
+                        Instant) noexcept override {}
     std::optional<IpAddress> source_for(const IpAddress&) const noexcept override { return {}; }
     bool is_local(const IpAddress&) const noexcept override { return false; }
-    void confirm_reachable(const IpAddress&, Instant) noexcept override {}
+    bool is_unicast(const IpAddress&) const noexcept override { return true; }
+    void confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept override {}
   } ip;
   TimingWheel wheel(world.now());
   const auto made = Tcp::create(
