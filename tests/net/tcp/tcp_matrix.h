@@ -172,7 +172,7 @@ inline constexpr Row kRows[] = {
     {kSynchronized, kAck, kOld, kNotEvery, Answer::challenge, Next::same, "3.10.7.4 first"},
     {kSynchronized, kAck, kBefore, kNotEvery,
      Answer::refuse, Next::same, "3.10.7.4 first; 3.8.4: an answer to a keepalive probe"},
-    // ours: of a segment left of the window the acknowledgment counts, as BSD's does. Two ends whose
+    // ours: left of the window the acknowledgment counts all the same, as in BSD. Two ends whose
     // windows open while their probes cross would otherwise refuse each other's updates for ever.
     {kEstablished | kFinWait2 | kCloseWait, kFinAck, kOld | kBefore, kAll,
      Answer::acknowledge, Next::same,
