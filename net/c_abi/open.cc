@@ -168,11 +168,17 @@ int connect_stream(Stack& stack, int fd, const Endpoint& peer) noexcept {
   const auto result = retry(stack, fd, POLLOUT, socket.settings.send_timeout, false,
                             [&stack](Socket& s) -> ssize_t {
                               if (s.phase == SocketPhase::connecting) return -EAGAIN;
-                              if (s.phase == SocketPhase::failed) return end_failed(stack, s);
+                              if (s.phase == SocketPhase::failed) {
+                                // SO_ERROR may have told of it in the hook.
+                                const int error = end_failed(stack, s);
+                                return error != 0 ? error : -ECONNABORTED;
+                              }
                               if (s.phase != SocketPhase::connected) return -EISCONN;
                               if (!s.untold) return -EISCONN;
                               s.untold = false;
-                              return s.over ? -s.take_error() : 0;
+                              if (!s.over) return 0;
+                              const int error = s.take_error();
+                              return error != 0 ? -error : -ECONNABORTED;
                             });
   if (result == -EAGAIN) return again ? -EALREADY : -EINPROGRESS;
   return static_cast<int>(result);

@@ -184,7 +184,7 @@ struct pinion_stack_options {
   uint32_t receive_buffer;  ///< SO_RCVBUF of new sockets: 262144.
   uint32_t send_buffer;     ///< SO_SNDBUF of new sockets: 262144.
 
-  uint32_t delayed_ack_ms;           ///< 40. 1 to 500.
+  uint32_t delayed_ack_ms;           ///< 40. 1 to 400.
   uint32_t rto_min_ms;               ///< 200. 10 to 60000.
   uint32_t rto_max_ms;               ///< 60000. Up to 400000.
   uint32_t retransmission_limit_ms;  ///< Until a silent peer is given up: 600000. 100000 and up.

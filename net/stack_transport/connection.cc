@@ -295,7 +295,7 @@ std::optional<Instant> StackConnection::holds_since(Instant now) noexcept {
 
 void StackConnection::give_way() noexcept {
   ++core_.counters().gave_way;
-  read_end_ = StreamError::no_resources;
+  if (!read_end_) read_end_ = StreamError::no_resources;
   if (phase_ == Phase::ended) return let_go_of_tcp();
   end(StreamError::no_resources);
 }

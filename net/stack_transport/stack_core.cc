@@ -13,12 +13,13 @@ namespace {
 /// How long bytes may lie in packets when there are too few.
 constexpr Delay kPatience = std::chrono::milliseconds{100};
 
-/// The part of the packets below which they count as scarce: no SYN is answered any more.
-constexpr std::size_t kScarcePart = 10;
+/// The part of the packets below which they count as scarce: before TCP takes no more from whoever
+/// holds some, which it does at a fifth.
+constexpr std::size_t kScarcePart = 4;
 
-/// And the part from which on there is room again: twice as much, so that what the others send next
-/// doesn't use it up at once.
-constexpr std::size_t kEnoughPart = 5;
+/// And the part from which on there is room again: more, so that what the others send next doesn't
+/// use it up at once.
+constexpr std::size_t kEnoughPart = 3;
 
 /// How many connections one walk looks at to find the one that has held packets longest.
 constexpr std::size_t kReliefBudget = 1024;
@@ -265,7 +266,11 @@ void StackCore::relieve() noexcept {
     }
     if (&connection == last) break;
   }
-  if (longest == nullptr) return;  // They are elsewhere: in chunks that are kept, in devices.
+  if (longest == nullptr) {
+    // Those looked at hold none. Behind the last, packets are in chunks that are kept, or devices.
+    if (!holding_.empty()) loop_.wheel().arm(relief_timer_, now);
+    return;
+  }
   if (saturating_add(since, kPatience) <= now) longest->give_way();
   loop_.wheel().arm(relief_timer_, std::max(saturating_add(since, kPatience), now));
 }

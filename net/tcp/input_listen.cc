@@ -80,13 +80,13 @@ void Tcp::input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept 
       return;
   }
   drop(TcpDrop::time_wait);
-  acknowledge_for(a.tuple, record.snd_nxt, record.rcv_nxt,
+  acknowledge_for(a.tuple, record.snd_nxt, record.rcv_nxt, 0,
                   record.timestamps ? std::optional(record.ts_recent) : std::nullopt);
 }
 
 /// For a connection of which only a small record is left, or made yet.
 void Tcp::acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
-                          wire::SequenceNumber acknowledgment,
+                          wire::SequenceNumber acknowledgment, std::uint16_t window,
                           std::optional<std::uint32_t> ts_recent) noexcept {
   wire::TcpOptions options;
   if (ts_recent) {
@@ -96,7 +96,8 @@ void Tcp::acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
   static_cast<void>(emit({.tuple = tuple,
                           .sequence = sequence,
                           .acknowledgment = acknowledgment,
-                          .flags = wire::TcpFlags(TcpFlag::ack)},
+                          .flags = wire::TcpFlags(TcpFlag::ack),
+                          .window = window},
                          options, {}));
 }
 
@@ -181,7 +182,10 @@ void Tcp::challenge(const SynRecord& record, const FourTuple& tuple) noexcept {
 }
 
 void Tcp::acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept {
+  const TcpListenOptions& options = listeners_[record.listener].options;
+  const int scale = record.scales ? scale_for(bounded_buffer(options.socket.receive_buffer)) : 0;
   acknowledge_for(tuple, record.sequence + 1, record.peer + 1,
+                  static_cast<std::uint16_t>(offered_in_syn(options) >> scale),
                   record.timestamps ? std::optional(record.ts_recent) : std::nullopt);
 }
 

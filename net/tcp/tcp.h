@@ -297,7 +297,7 @@ class Tcp final : public IpTransport {
   void input_unknown(TcpArrival& a) noexcept;
   void input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept;
   void acknowledge_for(const FourTuple& tuple, wire::SequenceNumber sequence,
-                       wire::SequenceNumber acknowledgment,
+                       wire::SequenceNumber acknowledgment, std::uint16_t window,
                        std::optional<std::uint32_t> ts_recent) noexcept;
   void input_half_open(SynRecord& record, TcpArrival& a) noexcept;
   void input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept;

@@ -154,12 +154,25 @@ class Consumers:
         assert self.run(project / "build" / "server") == "ok\n"
 
     def check_meson_subproject(self):
+        # Both languages in one project: it builds the whole library.
         project = self.meson_project("subproject")
         (project / "subprojects").mkdir()
         (project / "subprojects" / "pinion").symlink_to(self.tree)
-        self.run("meson", "setup", "build", cwd=project)
-        self.run("ninja", "-C", "build", "server", cwd=project)
+        self.add_c_program(project)
+        only = "--force-fallback-for=pinion-stack --buildtype=plain"
+        self.shell(f"meson setup build {only} && ninja -C build server two_stacks", project)
         assert self.run(project / "build" / "server") == "ok\n"
+        assert self.run(project / "build" / "two_stacks") == "ok\n"
+
+    def add_c_program(self, project):
+        shutil.copy(self.here / "two_stacks.c", project)
+        with open(project / "meson.build", "a", encoding="utf-8") as text:
+            text.write(
+                "add_languages('c')\n"
+                "stack = dependency('pinion-stack', fallback: 'pinion')\n"
+                "executable('two_stacks', 'two_stacks.c', dependencies: stack,\n"
+                "  override_options: 'c_std=gnu11')\n"
+            )
 
     def compile_c(self, name, code):
         """Builds a C program with the line of the header."""
@@ -186,22 +199,12 @@ class Consumers:
         assert self.run(self.compile_c("example", code)) == "5 bytes: hello\n"
 
     def check_c_meson(self):
-        for name, installed in (("c_installed", True), ("c_subproject", False)):
-            project = self.scratch / name
-            project.mkdir()
-            shutil.copy(self.here / "two_stacks.c", project)
-            (project / "meson.build").write_text(
-                "project('two_stacks', 'c', default_options: ['c_std=gnu11'])\n"
-                "stack = dependency('pinion-stack', fallback: 'pinion')\n"
-                "executable('two_stacks', 'two_stacks.c', dependencies: stack)\n",
-                encoding="utf-8",
-            )
-            if not installed:
-                (project / "subprojects").mkdir()
-                (project / "subprojects" / "pinion").symlink_to(self.tree)
-            only = "" if installed else "--force-fallback-for=pinion-stack"
-            self.shell(f"meson setup build {only} && ninja -C build two_stacks", project)
-            assert self.run(project / "build" / "two_stacks") == "ok\n"
+        project = self.scratch / "c_installed"
+        project.mkdir()
+        (project / "meson.build").write_text("project('two_stacks')\n", encoding="utf-8")
+        self.add_c_program(project)
+        self.shell("meson setup build && ninja -C build two_stacks", project)
+        assert self.run(project / "build" / "two_stacks") == "ok\n"
 
     def check_readme_program(self):
         program = self.compile("readme", blocks(self.readme, "cpp")[0])

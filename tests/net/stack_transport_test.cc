@@ -403,7 +403,7 @@ TEST(StackTransport, WhoHoldsScarcePacketsForLongGivesWay) {
     finish(served.world, served.world.loop().spawn(hold()));
     EXPECT_TRUE(served.world.loop().run_until(
         [&] { return served.world.transport().stats().gave_way != 0; }, 10s));
-    EXPECT_LT(served.world.transport().stats().buffers_lowest, 1024U / 10);
+    EXPECT_LT(served.world.transport().stats().buffers_lowest, 1024U / 4);
     // Whoever comes is served.
     served.serve();
     served.go(3, 3, pattern(10'000, seed()));

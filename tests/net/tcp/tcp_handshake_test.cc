@@ -18,7 +18,7 @@ TEST(TcpHandshake, AnAckOutsideTheWindowMakesNoConnection) {
     < S 0:0(0) win 65535 <mss 1460>
     > S. 0:0(0) ack 1
     < . 0:0(0) ack 1
-    > . 1:1(0) ack 1
+    > . 1:1(0) ack 1 win 65535
     < . 70000:70000(0) ack 1
     > . 1:1(0) ack 1
     < P. 65537:65540(3) ack 1

@@ -32,9 +32,9 @@
 ///             the next turn's begin. What a device doesn't take is offered again every turn, and
 ///             the loop doesn't sleep meanwhile.
 /// Full:       max_connections reached: accepting pauses, connect answers no_resources, and closes
-///             that wait for their peer are cut short. A tenth of the packets left: no SYN is
-///             answered, and streams whose bytes have lain in packets for 100 ms, unread or
-///             unacknowledged, give way, those first that have waited longest.
+///             that wait for their peer are cut short. A quarter of the packets left: streams whose
+///             bytes have lain in packets for 100 ms, unread or unacknowledged, give way, those
+///             first that have waited longest. A tenth: no SYN is answered.
 /// Errors:     create() checks all options before it changes anything.
 /// Drain:      a Drainable of its loop; docs/stream.md, "Drain".
 
