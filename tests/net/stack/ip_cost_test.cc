@@ -71,7 +71,7 @@ class IpCost : public StackWorld {
 };
 
 TEST_F(IpCost, NothingIsAllocatedOncePacketsFlow) {
-  if (!malloc_is_counted()) GTEST_SKIP() << "a sanitizer has replaced malloc";
+  if (!malloc_is_counted()) GTEST_SKIP() << "a sanitizer's malloc";
   UdpLayer udp(*stack, *pool, seed());
   UdpSocket socket(udp);
   ASSERT_TRUE(socket.bind({ip("0.0.0.0"), 7}));

@@ -86,7 +86,7 @@ void turn(std::array<std::unique_ptr<QuietHost>, 2>& hosts, Instant& now) {
 }
 
 TEST(TcpCost, NothingIsTakenFromTheHeapOnceItRuns) {
-  if (!malloc_is_counted()) GTEST_SKIP() << "a sanitizer has replaced malloc";
+  if (!malloc_is_counted()) GTEST_SKIP() << "a sanitizer's malloc";
   auto pool = SlabPacketPool::create({.packets = 8'192, .views = 8'192});
   ASSERT_TRUE(pool);
   Instant now{std::chrono::seconds{1}};
