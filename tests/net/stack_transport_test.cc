@@ -378,15 +378,16 @@ TEST(StackTransport, ACloseWaitsForThePeerNoLongerThanItsTime) {
 TEST(StackTransport, WhoHoldsScarcePacketsForLongGivesWay) {
   constexpr std::size_t kHolders = 20;
   for (const bool sending : {false, true}) {
-    Served served({.server_packets = {.packets = 1024, .views = 1024}});
-    std::vector<Stream> clients;
-    std::vector<Stream> servers;
+    // Of tasks that may end with the world, so they outlive it.
     const std::vector<std::byte> much(1'000'000);
     std::string last;
     const auto fill = [&](Stream& stream) -> Task<> {
       const auto written = co_await stream.write(much, 20s);
       last = outcome(written);
     };
+    Served served({.server_packets = {.packets = 1024, .views = 1024}});
+    std::vector<Stream> clients;
+    std::vector<Stream> servers;
     const auto hold = [&]() -> Task<> {
       for (std::size_t i = 0; i < kHolders; ++i) {
         auto client = co_await served.world.client_transport().connect(served.listener.local(), 5s);
