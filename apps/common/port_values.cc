@@ -25,7 +25,10 @@ template <class T>
 std::string format_list(const std::vector<T>& list) {
   if (list.empty()) return std::string(kNone);
   std::string text;
-  for (const T& item : list) text += (text.empty() ? "" : ",") + to_string(item);
+  for (const T& item : list) {
+    if (!text.empty()) text += ',';
+    text += to_string(item);
+  }
   return text;
 }
 
