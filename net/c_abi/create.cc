@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "../tcp/segment_size.h"
 #include "sized.h"
 #include "sockaddr.h"
 #include "stack.h"
@@ -44,8 +45,8 @@ Result<> check_ranges(const pinion_stack_options& o) {
       {"max_time_waits", o.max_time_waits, 1, kMostObjects},
       {"packets", o.packets, 64, kMostObjects},
       {"tx_queue", o.tx_queue, 1, kMostObjects},
-      {"receive_buffer", o.receive_buffer, 4'096, 512U << 20},
-      {"send_buffer", o.send_buffer, 4'096, 512U << 20},
+      {"receive_buffer", o.receive_buffer, kLeastBuffer, kLargestBuffer},
+      {"send_buffer", o.send_buffer, kLeastBuffer, kLargestBuffer},
   };
   for (const Range& range : ranges) {
     if (range.value == 0) continue;
@@ -104,9 +105,8 @@ StackOptions stack_options(const pinion_stack_options& o) noexcept {
   options.interface.link = LinkKind::ip;
   set_unless_zero(options.interface.mtu, o.mtu);
   set_unless_zero(options.interface.tx_queue, o.tx_queue);
-  constexpr std::uint32_t kDefaultBuffer = 256 * 1024;
-  options.sockets.receive_buffer = kDefaultBuffer;
-  options.sockets.send_buffer = kDefaultBuffer;
+  options.sockets.receive_buffer = TcpSocketOptions{}.receive_buffer;
+  options.sockets.send_buffer = TcpSocketOptions{}.send_buffer;
   set_unless_zero(options.sockets.receive_buffer, o.receive_buffer);
   set_unless_zero(options.sockets.send_buffer, o.send_buffer);
   options.max_sockets = 1'024;

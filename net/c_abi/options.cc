@@ -7,6 +7,7 @@
 #include <climits>
 #include <cstring>
 
+#include "../tcp/segment_size.h"
 #include "stack.h"
 
 /// Socket options.
@@ -46,11 +47,9 @@ int read_flag(const Given& given, bool& into) noexcept {
 }
 
 int read_buffer(const Given& given, std::uint32_t& into) noexcept {
-  constexpr int kLeast = 4'096;
-  constexpr int kMost = 512 << 20;
   int value = 0;
   if (const int error = read_value(given, value); error != 0) return error;
-  into = static_cast<std::uint32_t>(std::clamp(value, kLeast, kMost));
+  into = std::clamp(static_cast<std::uint32_t>(std::max(value, 0)), kLeastBuffer, kLargestBuffer);
   return 0;
 }
 
@@ -150,13 +149,12 @@ int set_socket_option(Stack& stack, Socket& socket, int name, const Given& given
 }
 
 int set_max_segment(Socket& socket, const Given& given) noexcept {
-  constexpr int kLeast = 88;
   constexpr int kMost = 32'767;
   if (const int error = check_unconnected(socket); error != 0) return error;
   if (socket.phase == SocketPhase::listening) return -EINVAL;
   int value = 0;
   if (const int error = read_int(given, 0, kMost, value); error != 0) return error;
-  if (value != 0 && value < kLeast) return -EINVAL;
+  if (value != 0 && value < int{kLeastClamp}) return -EINVAL;
   socket.settings.max_segment = static_cast<std::uint16_t>(value);
   return 0;
 }

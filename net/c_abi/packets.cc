@@ -25,24 +25,6 @@ int check_packet(const iovec& packet) noexcept {
 
 }  // namespace
 
-PacketPtr Stack::copy_in(const iovec& packet) noexcept {
-  PacketPtr head(pool_->allocate());
-  Packet* last = head.get();
-  const auto* from = static_cast<const std::byte*>(packet.iov_base);
-  std::size_t left = packet.iov_len;
-  while (last != nullptr) {
-    const std::size_t part = std::min(left, last->tailroom());
-    std::memcpy(last->append(part), from, part);
-    from += part;
-    left -= part;
-    if (left == 0) return head;
-    Packet* const more = pool_->allocate();
-    if (more != nullptr) last->set_next_segment(more);
-    last = more;
-  }
-  return {};
-}
-
 int Stack::give(std::span<const iovec> packets) noexcept {
   constexpr std::size_t kAtOnce = 32;
   std::array<Packet*, kAtOnce> burst{};
@@ -56,7 +38,8 @@ int Stack::give(std::span<const iovec> packets) noexcept {
   for (const iovec& packet : packets) {
     error = check_packet(packet);
     if (error != 0) break;
-    PacketPtr copy = copy_in(packet);
+    PacketPtr copy =
+        packet_of({static_cast<const std::byte*>(packet.iov_base), packet.iov_len}, *pool_);
     if (!copy) {
       error = -ENOBUFS;
       break;

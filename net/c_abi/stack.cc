@@ -9,7 +9,7 @@ Stack::Stack(std::unique_ptr<SlabPacketPool> pool, const StackOptions& options)
     : pool_(std::move(pool)),
       wheel_(options.start),
       now_(options.start),
-      random_(options.seed + 1),
+      ports_(options.seed + 1),
       settings_(options.sockets),
       first_port_(options.host.tcp.first_ephemeral_port),
       last_port_(options.host.tcp.last_ephemeral_port),
@@ -64,7 +64,7 @@ void Stack::release(int fd) noexcept {
 }
 
 std::uint16_t Stack::draw_port() noexcept {
-  return random_.between(first_port_, last_port_);
+  return static_cast<std::uint16_t>(first_port_ + ports_.below(last_port_ - first_port_ + 1U));
 }
 
 int Stack::wait(int fd, short events, Instant deadline, bool dont_wait) noexcept {

@@ -8,11 +8,11 @@
 #include <optional>
 #include <span>
 
-#include <pinion/lib/random.h>
 #include <pinion/net/slab_packet_pool.h>
 #include <pinion/timers/timing_wheel.h>
 
 #include "../host/host.h"
+#include "../stack/secret_numbers.h"
 #include "pinion_stack.h"
 #include "socket.h"
 
@@ -101,13 +101,12 @@ class Stack {
   [[nodiscard]] static std::size_t index_of(int fd) noexcept {
     return static_cast<std::size_t>(fd - kFirstDescriptor);
   }
-  [[nodiscard]] PacketPtr copy_in(const iovec& packet) noexcept;
 
   std::unique_ptr<SlabPacketPool> pool_;
   TimingWheel wheel_;
   Instant now_;
   std::unique_ptr<Host> host_;
-  Random random_;
+  SecretNumbers ports_;  ///< Strangers see them.
   SocketSettings settings_;
   std::uint16_t first_port_;
   std::uint16_t last_port_;

@@ -20,6 +20,21 @@ std::size_t copy_out(const Packet& packet, std::size_t offset, std::span<std::by
   return done;
 }
 
+PacketPtr packet_of(std::span<const std::byte> bytes, PacketPool& pool) noexcept {
+  PacketPtr head(pool.allocate());
+  Packet* last = head.get();
+  while (last != nullptr) {
+    const std::size_t part = std::min(bytes.size(), last->tailroom());
+    if (part > 0) std::memcpy(last->append(part), bytes.data(), part);
+    bytes = bytes.subspan(part);
+    if (bytes.empty()) return head;
+    Packet* const next = pool.allocate();
+    if (next != nullptr) last->set_next_segment(next);
+    last = next;
+  }
+  return {};
+}
+
 PacketPtr copy_packet(const Packet& packet, PacketPool& pool) noexcept {
   const std::size_t size = packet.chain_size();
   PacketPtr copy(pool.allocate());

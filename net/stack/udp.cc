@@ -165,7 +165,7 @@ UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> paylo
   std::optional<IpAddress> source = from ? from : std::optional(bound);
   if (any && !from) source = stack_.source_for(to.address);
   if (!source) return UdpSend::no_route;
-  PacketPtr packet = packet_of(payload);
+  PacketPtr packet = packet_of(payload, pool_);
   if (!packet) return UdpSend::no_packets;
   std::byte* const at = packet->prepend(wire::UdpHeader::kSize);
   wire::emit_udp({.source_port = socket.local_.port,
@@ -186,22 +186,6 @@ UdpSend UdpLayer::send(const UdpSocket& socket, std::span<const std::byte> paylo
                .may_fragment = true},
               now);
   return UdpSend::sent;
-}
-
-/// The payload in packets of the pool; none when these don't suffice.
-PacketPtr UdpLayer::packet_of(std::span<const std::byte> payload) noexcept {
-  PacketPtr head(pool_.allocate());
-  Packet* last = head.get();
-  while (last != nullptr) {
-    const std::size_t part = std::min(payload.size(), last->tailroom());
-    if (part > 0) std::memcpy(last->append(part), payload.data(), part);
-    payload = payload.subspan(part);
-    if (payload.empty()) return head;
-    Packet* const next = pool_.allocate();
-    if (next != nullptr) last->set_next_segment(next);
-    last = next;
-  }
-  return {};
 }
 
 UdpSocket::UdpSocket(UdpLayer& layer, const UdpSocketOptions& options)

@@ -163,7 +163,6 @@ class UdpLayer final : public IpTransport {
   [[nodiscard]] UdpSend send(const UdpSocket& socket, std::span<const std::byte> payload,
                              const Endpoint& to, const std::optional<IpAddress>& from,
                              Instant now) noexcept;
-  [[nodiscard]] PacketPtr packet_of(std::span<const std::byte> payload) noexcept;
 
   IpStack& stack_;
   PacketPool& pool_;

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "../tcp/segment_size.h"
 #include "stack_core.h"
 
 // A stack transport begins: options are checked, then memory is taken, then the loop hears of it.
@@ -18,8 +19,6 @@ namespace pinion::detail {
 namespace {
 
 constexpr std::size_t kMostConnections = std::size_t{1} << 20;
-constexpr std::uint32_t kLeastBuffer = 4 * 1024;
-constexpr std::uint32_t kMostBuffer = std::uint32_t{512} * 1024 * 1024;
 
 Result<> check_range(const char* name, std::size_t value, std::size_t least, std::size_t most) {
   if (least <= value && value <= most) return {};
@@ -40,8 +39,8 @@ Result<> check_limits(const StackOptions& options) {
       {"max_listeners", options.max_listeners, 1, 1024},
       {"max_half_open", options.max_half_open, 1, 65'535},
       {"max_time_waits", options.max_time_waits, 1, kMostConnections},
-      {"send_buffer", options.send_buffer, kLeastBuffer, kMostBuffer},
-      {"receive_buffer", options.receive_buffer, kLeastBuffer, kMostBuffer},
+      {"send_buffer", options.send_buffer, kLeastBuffer, kLargestBuffer},
+      {"receive_buffer", options.receive_buffer, kLeastBuffer, kLargestBuffer},
       {"small_packets", options.small_packets, 1, std::size_t{1} << 24},
   };
   for (const auto& limit : limits) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include <fmt/format.h>
+#include <pinion/net/packet_copy.h>
 
 namespace pinion::detail {
 namespace {
@@ -78,9 +78,8 @@ void StackCore::make_room(bool for_caller) noexcept {
 /// what the host has sent to itself. None when there is no packet for the copy.
 std::optional<Chunk> StackCore::lend(PacketPtr packet) noexcept {
   if (packet->shared()) {
-    PacketPtr copy(packets_.allocate());
-    if (!copy || copy->tailroom() < packet->size()) return std::nullopt;
-    std::memcpy(copy->append(packet->size()), packet->data(), packet->size());
+    PacketPtr copy = copy_packet(*packet, packets_);
+    if (!copy || copy->next_segment() != nullptr) return std::nullopt;
     packet = std::move(copy);
   }
   ++chunks_out_;
@@ -235,13 +234,11 @@ ParkAnswer StackCore::prepare_park() {
   return busy ? ParkAnswer::refuse() : ParkAnswer::elsewhere();
 }
 
-bool StackCore::packets_scarce() const noexcept {
-  return packets_.available() < packets_.capacity() / kScarcePart;
-}
-
 void StackCore::watch_packets(Instant now) noexcept {
-  lowest_available_ = std::min(lowest_available_, packets_.available());
-  if (!packets_scarce() || relief_timer_.armed()) return;
+  const std::size_t available = packets_.available();
+  lowest_available_ = std::min(lowest_available_, available);
+  const bool scarce = available < packets_.capacity() / kScarcePart;
+  if (!scarce || relief_timer_.armed()) return;
   loop_.wheel().arm(relief_timer_, now);
 }
 

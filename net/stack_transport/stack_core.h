@@ -44,13 +44,11 @@ class StackCore final : public TransportBackend,
 
   [[nodiscard]] Loop& loop() noexcept { return loop_; }
   [[nodiscard]] Tcp& tcp() noexcept { return host_->tcp(); }
-  [[nodiscard]] const StackOptions& options() const noexcept { return options_; }
   [[nodiscard]] TransportStats& counters() noexcept { return counters_; }
   void count_failure(StreamError error) noexcept { detail::count_failure(counters_, error); }
   [[nodiscard]] TransportStats stats() const noexcept override;
 
   /// False once the transport is gone: neither the loop nor the host must be used any more.
-  [[nodiscard]] bool alive() const noexcept { return alive_; }
   [[nodiscard]] bool draining() const noexcept { return draining_; }
 
   // Connections; nullptr when there is no room.
@@ -145,7 +143,6 @@ class StackCore final : public TransportBackend,
   std::size_t serve(Instant now) noexcept;
   [[nodiscard]] std::size_t settle_late_reads() noexcept;
   void watch_packets(Instant now) noexcept;
-  [[nodiscard]] bool packets_scarce() const noexcept;
   void relieve() noexcept;
   void end_if_unused() noexcept;
 

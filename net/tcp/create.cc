@@ -89,7 +89,7 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpConfig& config, const TcpParts
       return tl::unexpected(std::move(checked.error()));
     }
   }
-  std::unique_ptr<Tcp> tcp(new (std::nothrow) Tcp(config, parts, Secrets(seed), now));
+  std::unique_ptr<Tcp> tcp(new (std::nothrow) Tcp(config, parts, SecretNumbers(seed), now));
   if (tcp == nullptr || !tcp->reserve()) {
     return fail(ErrorCode::resource_exhausted, "no memory for TCP's connections",
                 "a smaller max_connections");
@@ -97,12 +97,12 @@ Result<std::unique_ptr<Tcp>> Tcp::create(const TcpConfig& config, const TcpParts
   return tcp;
 }
 
-Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instant now) noexcept
+Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, SecretNumbers secrets,
+         Instant now) noexcept
     : config_(config),
       ip_(parts.ip),
       wheel_(parts.wheel),
       packets_(parts.packets),
-      arriving_(parts.arriving == nullptr ? parts.packets : *parts.arriving),
       random_(secrets.next()),
       now_(now),
       time_(TcpTime::at(now)),
@@ -111,7 +111,7 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instan
       delayed_ack_ms_(to_tcp_milliseconds(config.delayed_ack)),
       linger_ms_(to_tcp_milliseconds(config.linger)),
       orphan_ms_(std::max(to_tcp_milliseconds(config.orphan_limit), linger_ms_)),
-      table_secret_(secrets.key()),
+      table_secret_(secrets.next_key()),
       connections_(config.max_connections),
       table_(config.max_connections),
       listeners_(config.max_listeners),
@@ -121,20 +121,20 @@ Tcp::Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instan
       out_of_order_memory_({
           .connections = config.max_reordering,
           .blocks = config.max_reordering * kBlocksPerReordering,
-          .true_size = std::uint64_t{arriving_.capacity()} * arriving_.buffer_size() / 4,
+          .true_size = std::uint64_t{packets_.capacity()} * packets_.buffer_size() / 4,
       }),
       send_memory_{.packets = parts.packets,
                    .max_segments = parts.max_segments,
                    .records = Slab<SendRecord>(config.max_connections),
                    .nodes = Slab<SendNode>(parts.packets.capacity())},
-      initial_sequence_(secrets.key()),
+      initial_sequence_(secrets.next_key()),
       ports_({.first = config.first_ephemeral_port, .last = config.last_ephemeral_port},
-             secrets.key(), random_),
-      cookies_(secrets.key()),
-      syn_cache_({.limit = config.max_half_open}, secrets.key()),
+             secrets.next_key(), random_),
+      cookies_(secrets.next_key()),
+      syn_cache_({.limit = config.max_half_open}, secrets.next_key()),
       time_waits_(
           {.limit = config.max_time_waits, .duration_ms = to_tcp_milliseconds(config.time_wait)},
-          secrets.key()) {}
+          secrets.next_key()) {}
 
 bool Tcp::reserve() noexcept {
   return connections_.limit() != 0 && receive_memory_.unread.reserve(config_.max_connections) &&

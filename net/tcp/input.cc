@@ -125,12 +125,12 @@ void Tcp::refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept {
 }
 
 void Tcp::challenge(TcpConnection& c) noexcept {
-  if (c.challenges.allow(challenge_budget_, now_, random_)) {
-    ++stats_.challenge_acks;
-    c.ack_now = true;
-  } else {
-    ++stats_.challenge_acks_withheld;
-  }
+  if (count_challenge(c.challenges.allow(challenge_budget_, now_, random_))) c.ack_now = true;
+}
+
+bool Tcp::count_challenge(bool allowed) noexcept {
+  ++(allowed ? stats_.challenge_acks : stats_.challenge_acks_withheld);
+  return allowed;
 }
 
 /// Only a RST with the very number we expect ends the connection, be the window open or shut; one

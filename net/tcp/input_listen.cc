@@ -30,14 +30,10 @@ TimeWaitSegment to_time_wait_segment(const TcpArrival& a, bool timestamps) noexc
   return segment;
 }
 
-std::uint32_t bounded_buffer(std::uint32_t size) noexcept {
-  return std::clamp(size, kLeastBuffer, kLargestBuffer);
-}
-
 /// The window in a SYN-ACK, which isn't scaled.
 std::uint16_t offered_in_syn(const TcpListenOptions& options) noexcept {
   return static_cast<std::uint16_t>(
-      std::min(bounded_buffer(options.socket.receive_buffer), 65'535U));
+      std::clamp(options.socket.receive_buffer, kLeastBuffer, 65'535U));
 }
 
 }  // namespace
@@ -64,11 +60,9 @@ void Tcp::input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept 
     case TimeWaitVerdict::drop:
       return drop(TcpDrop::time_wait);
     case TimeWaitVerdict::challenge:
-      if (!challenge_budget_.take(now_, random_)) {
-        ++stats_.challenge_acks_withheld;
+      if (!count_challenge(challenge_budget_.take(now_, random_))) {
         return drop(TcpDrop::time_wait);
       }
-      ++stats_.challenge_acks;
       break;
     case TimeWaitVerdict::acknowledge:
       break;
@@ -173,17 +167,12 @@ bool Tcp::fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept 
 }
 
 void Tcp::challenge(const SynRecord& record, const FourTuple& tuple) noexcept {
-  if (!challenge_budget_.take(now_, random_)) {
-    ++stats_.challenge_acks_withheld;
-    return;
-  }
-  ++stats_.challenge_acks;
-  acknowledge(record, tuple);
+  if (count_challenge(challenge_budget_.take(now_, random_))) acknowledge(record, tuple);
 }
 
 void Tcp::acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept {
   const TcpListenOptions& options = listeners_[record.listener].options;
-  const int scale = record.scales ? scale_for(bounded_buffer(options.socket.receive_buffer)) : 0;
+  const int scale = record.scales ? scale_for(options.socket.receive_buffer) : 0;
   acknowledge_for(tuple, record.sequence + 1, record.peer + 1,
                   static_cast<std::uint16_t>(offered_in_syn(options) >> scale),
                   record.timestamps ? std::optional(record.ts_recent) : std::nullopt);
@@ -275,10 +264,9 @@ bool Tcp::accept_cookie(TcpListener& listener, TcpArrival& a) noexcept {
 
 void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
                        const TcpListenOptions& listen_options) noexcept {
-  const std::uint32_t buffer = bounded_buffer(listen_options.socket.receive_buffer);
   wire::TcpOptions options;
   options.mss = announced_mss(tuple, listen_options.socket.max_segment);
-  if (record.scales) options.window_scale = scale_for(buffer);
+  if (record.scales) options.window_scale = scale_for(listen_options.socket.receive_buffer);
   options.sack_permitted = record.sack;
   if (record.timestamps) options.timestamps = {.value = timestamp, .echo_reply = record.ts_recent};
   static_cast<void>(emit({.tuple = tuple,

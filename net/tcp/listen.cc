@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "addresses.h"
+#include "../stack/ip_kinds.h"
 #include "tcp.h"
 
 /// Listeners, and the connections that wait to be accepted.

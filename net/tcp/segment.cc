@@ -34,12 +34,6 @@ std::uint8_t Tcp::scale_for(std::uint32_t receive_buffer) const noexcept {
   return scale;
 }
 
-/// While it waits to be accepted, its listener's.
-std::uint8_t Tcp::traffic_class(const TcpConnection& c) const noexcept {
-  if (!c.waits_for_accept) return c.traffic_class;
-  return dscp_of(listeners_[c.listener].options.socket.traffic_class);
-}
-
 /// Puts the header in front of `payload` and sends it. False when there is no packet for it.
 bool Tcp::emit(const Outgoing& out, const wire::TcpOptions& options, PacketPtr payload) noexcept {
   if (!payload) payload.reset(packets_.allocate());
@@ -93,7 +87,7 @@ bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags f
                .acknowledgment = c.rcv_nxt(),
                .flags = flags | TcpFlag::ack,
                .window = window,
-               .traffic_class = traffic_class(c)},
+               .traffic_class = c.traffic_class},
               options, std::move(payload));
 }
 
@@ -118,7 +112,7 @@ void Tcp::send_syn(TcpConnection& c) noexcept {
             .acknowledgment = alone ? wire::SequenceNumber() : c.rcv_nxt(),
             .flags = alone ? wire::TcpFlags(TcpFlag::syn) : TcpFlag::syn | TcpFlag::ack,
             .window = c.receive.offer(c.mss, 0),
-            .traffic_class = traffic_class(c)},
+            .traffic_class = c.traffic_class},
            options, {}));
 }
 
@@ -144,7 +138,7 @@ void Tcp::send_reset(TcpConnection& c) noexcept {
                           .sequence = ack_sequence(c),
                           .acknowledgment = c.rcv_nxt(),
                           .flags = TcpFlag::rst | TcpFlag::ack,
-                          .traffic_class = traffic_class(c)},
+                          .traffic_class = c.traffic_class},
                          {}, {}));
   ++stats_.resets_out;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "../stack/ip_kinds.h"
 #include "../wire/tcp_checksum.h"
-#include "addresses.h"
 
 namespace pinion {
 
@@ -41,7 +41,7 @@ std::optional<TcpArrival> Tcp::read_segment(PacketPtr packet, const IpArrival& a
   const std::optional<FourTuple> tuple =
       FourTuple::between({arrival.destination, segment->header.destination_port},
                          {arrival.source, segment->header.source_port});
-  if (!tuple || !is_unicast(arrival.source)) {
+  if (!tuple || is_never_a_host(arrival.source)) {
     drop(TcpDrop::address);
     return std::nullopt;
   }
@@ -69,19 +69,19 @@ void Tcp::touch(TcpConnection& c) noexcept {
 void Tcp::end_of_burst(Instant now) noexcept {
   note(now);
   settle_all();
-  if (scarce(arriving_, kReorderingReserve)) shed_reordering();
+  if (scarce(packets_, kReorderingReserve)) shed_reordering();
 }
 
 /// Whether what comes may be kept for the reader: always if nothing waits for it, so that everybody
 /// gets on though others don't read.
 bool Tcp::may_hold_more(const TcpConnection& c) const noexcept {
-  return c.receive.empty() || c.discarding || !scarce(arriving_, kHoardReserve);
+  return c.receive.empty() || c.discarding || !scarce(packets_, kHoardReserve);
 }
 
 /// What waits for a hole to be filled gives way first: the peer keeps it (RFC 2018, 8).
 void Tcp::shed_reordering() noexcept {
   if (out_of_order_memory_.true_size() == 0) return;
-  const std::uint64_t wanted = arriving_.capacity() / kReorderingReserve * arriving_.buffer_size();
+  const std::uint64_t wanted = packets_.capacity() / kReorderingReserve * packets_.buffer_size();
   stats_.shed_bytes += out_of_order_memory_.shed(wanted);
 }
 

@@ -14,6 +14,7 @@
 #include <tl/expected.hpp>
 
 #include "../stack/ip_layer.h"
+#include "../stack/secret_numbers.h"
 #include "arrival.h"
 #include "connection.h"
 #include "connection_pool.h"
@@ -22,7 +23,6 @@
 #include "initial_sequence.h"
 #include "listener.h"
 #include "reassembly.h"
-#include "secrets.h"
 #include "syn_cache.h"
 #include "syn_cookies.h"
 #include "tcp_events.h"
@@ -56,10 +56,9 @@ namespace pinion {
 struct TcpParts {
   IpLayer& ip;
   TimingWheel& wheel;
-  PacketPool& packets;             ///< For what is sent.
-  PacketPool& small_packets;       ///< For small payloads that wait long; may be the same one.
-  std::size_t max_segments = 1;    ///< The longest chain that the device sends.
-  PacketPool* arriving = nullptr;  ///< What comes is in packets of it; nullptr: of `packets`.
+  PacketPool& packets;           ///< For what is sent.
+  PacketPool& small_packets;     ///< For small payloads that wait long; may be the same one.
+  std::size_t max_segments = 1;  ///< The longest chain that the device sends.
 };
 
 struct TcpConnectRequest {
@@ -228,7 +227,7 @@ class Tcp final : public IpTransport {
     std::uint32_t ts_offset = 0;
   };
 
-  Tcp(const TcpConfig& config, const TcpParts& parts, Secrets secrets, Instant now) noexcept;
+  Tcp(const TcpConfig& config, const TcpParts& parts, SecretNumbers secrets, Instant now) noexcept;
   [[nodiscard]] bool reserve() noexcept;
 
   // tcp.cc: finding the connection; the end of a burst.
@@ -263,6 +262,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] bool pass_syn(TcpConnection& c, TcpArrival& a) noexcept;
   void refuse(TcpConnection& c, const TcpArrival& a, TcpDrop why) noexcept;
   void challenge(TcpConnection& c) noexcept;
+  bool count_challenge(bool allowed) noexcept;
   void input_reset(TcpConnection& c, const TcpArrival& a) noexcept;
   void note_heard(TcpConnection& c) noexcept;
   void note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept;
@@ -328,7 +328,6 @@ class Tcp final : public IpTransport {
   [[nodiscard]] std::uint16_t announced_mss(const FourTuple& tuple,
                                             std::uint16_t clamp) const noexcept;
   [[nodiscard]] std::uint8_t scale_for(std::uint32_t receive_buffer) const noexcept;
-  [[nodiscard]] std::uint8_t traffic_class(const TcpConnection& c) const noexcept;
   [[nodiscard]] bool emit(const Outgoing& out, const wire::TcpOptions& options,
                           PacketPtr payload) noexcept;
   [[nodiscard]] bool emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags flags,
@@ -409,7 +408,6 @@ class Tcp final : public IpTransport {
   IpLayer& ip_;
   TimingWheel& wheel_;
   PacketPool& packets_;
-  PacketPool& arriving_;
   Random random_;
   Instant now_;
   TcpTime time_;        ///< `now_`, rounded down: what has passed,

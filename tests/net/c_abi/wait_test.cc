@@ -80,6 +80,19 @@ TEST_F(AbiWait, AFailedConnectIsToldByTheCall) {
             -ECONNREFUSED);
 }
 
+TEST_F(AbiWait, AConnectWhoseErrorTheHookHasTakenFailsAllTheSame) {
+  near = stream(client.get());
+  int taken = 0;
+  answer = [&] {
+    run_for(milliseconds{10});
+    taken = error_of(client.get(), near);
+    return 0;
+  };
+  const Address there = server_at(99);
+  EXPECT_EQ(pinion_stack_connect(client.get(), near, there.get(), there.size), -ECONNABORTED);
+  EXPECT_EQ(taken, ECONNREFUSED);
+}
+
 TEST_F(AbiWait, AWriteTakesAll) {
   answer = [this] {
     run_for(milliseconds{10});

@@ -67,7 +67,7 @@ TEST(Congestion, LetsNothingOutBeforeItStarts) {
   EXPECT_EQ(Congestion().sendable(0, kWide), 0U);
 }
 
-// W1:
+// W1: what is in flight never exceeds the congestion window or the peer's.
 TEST(Congestion, KeepsWhatIsInFlightWithinBothWindows) {
   Sender sender;
   EXPECT_EQ(sender.fill(), 10'000U);

@@ -33,24 +33,6 @@ TEST(TcpHandshake, AnAckOutsideTheWindowMakesNoConnection) {
   )"));
 }
 
-TEST(TcpHandshake, AnAckWithAnOldTimestampMakesNoConnection) {
-  ScriptTcpOptions options = plain_tcp();
-  options.config.timestamps = true;
-  ScriptTcp world(options);
-  EXPECT_TRUE(run_script(world, R"(
-    < S 0:0(0) win 65535 <mss 1460, ts val 1000 ecr 0>
-    > S. 0:0(0) ack 1 <mss 1460, ts val 100 ecr 1000>
-    < . 1:1(0) ack 1 <ts val 999 ecr 100>
-    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
-    accept -> none
-    dropped paws -> 1
-    < . 1:1(0) ack 1 <ts val 1000 ecr 100>
-    accept -> accepted
-    abort
-    > R. 1:1(0)
-  )"));
-}
-
 TEST(TcpHandshake, AListenerThatClosesTakesItsHandshakesAlong) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, R"(

@@ -182,7 +182,7 @@ TEST(TcpRfc, Must40_AcknowledgementsAreNotDelayedByHalfASecond) {
   TwoHosts world(options);
   SlabPacketPool& pool = world.pool();
   TcpConfig config;
-  config.delayed_ack = milliseconds{500};
+  config.delayed_ack = milliseconds{401};
   class Nowhere final : public IpLayer {
    public:
     void send(PacketPtr, const IpDeparture&, Instant) noexcept override {}

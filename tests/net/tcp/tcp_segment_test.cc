@@ -111,8 +111,7 @@ TEST(TcpCases, S5_AnAckOfWhatWasNeverSentIsAnsweredAndDropped) {
   )")));
 }
 
-/// Segments of a stream, cut anywhere, overlapping and out of order.
-// S6: segments that overlap in every way.
+// S6: segments of a stream, cut anywhere, overlapping in every way and out of order.
 TEST(TcpCases, S6_OverlapsOfEveryKindLeaveTheStreamExact) {
   Random random(seed());
   for (std::uint64_t round = 0; round < scaled(40); ++round) {

@@ -24,6 +24,11 @@ PINION_EXPORT std::size_t copy_out(const Packet& packet, std::size_t offset,
 /// an empty pointer when the pool has not enough.
 [[nodiscard]] PINION_EXPORT PacketPtr copy_packet(const Packet& packet, PacketPool& pool) noexcept;
 
+/// The bytes in packets of `pool`, in as few segments as its buffers allow; an empty pointer when
+/// the pool has not enough.
+[[nodiscard]] PINION_EXPORT PacketPtr packet_of(std::span<const std::byte> bytes,
+                                                PacketPool& pool) noexcept;
+
 /// Whether any segment of the chain is shared.
 [[nodiscard]] PINION_EXPORT bool chain_shared(const Packet& packet) noexcept;
 
