@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -17,8 +19,33 @@ constexpr Delay kQuiesceBound = std::chrono::milliseconds{200};
 /// How often what handlers start while the loop ends is ended in its turn.
 constexpr int kLastRounds = 100;
 
-/// How many turns cancelled tasks have on a clock that is set by hand.
-constexpr std::uint64_t kStandingTurns = 10'000;
+/// Tells that a clock stands, as one does that is set by hand, while cancelled tasks have their
+/// time to end: by the kernel's clock, since turns may sleep, and sooner after many turns.
+class StandingClock {
+ public:
+  explicit StandingClock(Delay allowed) noexcept : allowed_(allowed) {}
+
+  /// Once in a turn.
+  bool has_stood_too_long(Instant now) noexcept {
+    if (std::exchange(last_, now) != now) {
+      turns_ = 0;
+      since_ = Kernel::now();
+      return false;
+    }
+    const bool many_turns = ++turns_ >= kManyTurns;
+    return Kernel::now() - since_ >= (many_turns ? std::min(allowed_, kLongForTurns) : allowed_);
+  }
+
+ private:
+  using Kernel = std::chrono::steady_clock;
+  static constexpr unsigned kManyTurns = 10'000;
+  static constexpr Delay kLongForTurns = std::chrono::milliseconds{20};  // A metronome may stall.
+
+  const Delay allowed_;
+  Kernel::time_point since_ = Kernel::now();
+  Instant last_ = kNever;
+  unsigned turns_ = 0;
+};
 
 }  // namespace
 
@@ -95,14 +122,9 @@ void Loop::wind_down() {
   destroy_unstarted_tasks();
   cancel_tasks();
   // A second stop() cuts it short, and so does a clock that stands still.
-  const Instant begin = now_;
-  std::uint64_t turns_left = kStandingTurns;
-  run_until(
-      [&] {
-        const bool stands_still = now_ == begin && --turns_left == 0;
-        return stats_.tasks_live == 0 || stopping_ || stands_still;
-      },
-      options_.wind_down);
+  StandingClock clock(options_.wind_down);
+  run_until([&] { return stats_.tasks_live == 0 || stopping_ || clock.has_stood_too_long(now_); },
+            options_.wind_down);
   handle_messages();
   destroy_unstarted_tasks();  // Those that a handler spawned just now.
   if (stats_.tasks_live == 0) return;

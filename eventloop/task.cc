@@ -23,6 +23,10 @@ constexpr unsigned kMaxHops = 64;
 /// The frames of so many tasks are not in the cache.
 constexpr std::size_t kManyTasks = 256;
 
+detail::FrameHeader& header_of(const detail::PromiseBase& promise) noexcept {
+  return *(static_cast<detail::FrameHeader*>(promise.frame.address()) - 1);
+}
+
 /// While one task runs, what the next one needs is on its way into the cache.
 void fetch_frame(const detail::PromiseBase& promise) noexcept {
   constexpr std::size_t kLine = 64;
@@ -43,7 +47,7 @@ void* PromiseBase::operator new(std::size_t size) noexcept {
   void* const memory =
       pool == nullptr ? ::operator new(whole, std::nothrow) : pool->allocate(whole);
   if (memory == nullptr) return nullptr;
-  newest = new (memory) FrameHeader{pool} + 1;
+  newest = new (memory) FrameHeader{pool, nullptr} + 1;
   return newest;
 }
 
@@ -78,8 +82,7 @@ PromiseBase::~PromiseBase() {
 /// Its memory goes back to the pool that it came from, which is one thread's. What came from the
 /// heap was made without a loop: before this one had a thread, or by whoever may not be here.
 inline void Loop::check_frame(const detail::PromiseBase& promise) const noexcept {
-  const auto* const frame = static_cast<const detail::FrameHeader*>(promise.frame.address());
-  const FramePool* const pool = (frame - 1)->pool;
+  const FramePool* const pool = header_of(promise).pool;
   if (pool == frames_.get()) [[likely]]
     return;
   const bool made_on_the_thread_that_runs_it = pool == nullptr;
@@ -257,13 +260,14 @@ void Loop::cancel(detail::TaskContext& context) noexcept {
   if (&context == detail::running_task) detail::go_on_until = 0;
   if (context.wait == nullptr) return;
   // No task runs in between, and so none ends.
-  context.next_to_cancel = nullptr;
+  header_of(*context.root).next_to_cancel = nullptr;
   detail::TaskContext* const before = std::exchange(last_to_cancel_, &context);
   if (before != nullptr) {
-    before->next_to_cancel = &context;
+    header_of(*before->root).next_to_cancel = &context;
     return;
   }
-  for (detail::TaskContext* next = &context; next != nullptr; next = next->next_to_cancel) {
+  for (detail::TaskContext* next = &context; next != nullptr;
+       next = header_of(*next->root).next_to_cancel) {
     if (Wait* const wait = next->wait; wait != nullptr) wait->cancel_(*wait);
   }
   last_to_cancel_ = nullptr;

@@ -24,7 +24,7 @@ std::size_t chunk_objects(std::size_t capacity, std::size_t stride) noexcept {
 /// How much of a FramePool's limit one chunk may take at most, and how much of it each size class
 /// may take in any case.
 constexpr std::size_t kPoolPerChunk = 16;
-constexpr std::size_t kPoolPerClass = 64;
+constexpr std::size_t kPoolPerClass = 256;
 
 std::uintptr_t address_of(const void* pointer) noexcept {
   return reinterpret_cast<std::uintptr_t>(pointer);
@@ -141,9 +141,9 @@ std::byte* RawSlab::take_fresh() noexcept {
 
 namespace {
 
-constexpr std::size_t kClassStep = 64;
+constexpr std::size_t kClassStep = 16;
 
-/// For each size in steps of 64 bytes, the class that holds it.
+/// For each size in steps of 16 bytes, the class that holds it.
 template <std::size_t N>
 consteval auto class_table(const std::array<std::size_t, N>& sizes) {
   std::array<std::uint8_t, FramePool::kLargestFrame / kClassStep + 1> table{};
@@ -233,6 +233,7 @@ std::size_t FramePool::affordable(const RawSlab& slab) const noexcept {
 /// Whether `slab` has room for one more, or could be given some under the pool's limit.
 bool FramePool::make_room(RawSlab& slab) noexcept {
   if (slab.live() < slab.capacity()) return true;
+  if (limit_bytes_ - stats_.bytes < slab.stride()) return false;
   const std::size_t most = std::max<std::size_t>(limit_bytes_ / kPoolPerChunk / slab.stride(), 1);
   const std::size_t objects = std::min(chunk_objects(slab.capacity(), slab.stride()), most);
   const std::size_t added = slab.grow_by_up_to(std::min(objects, affordable(slab)));

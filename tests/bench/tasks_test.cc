@@ -29,8 +29,8 @@ TEST(TaskBench, EverySubjectRunsEveryTaskToItsEnd) {
 
 TEST(TaskBench, WaitingTasksAreWeighed) {
   const WaitingTask weight = weigh_waiting_tasks(10'000);
-  EXPECT_GE(weight.overhead_bytes, sizeof(detail::TaskContext) + sizeof(detail::FrameHeader) + 56)
-      << "a frame of 184 bytes is in the class of 256";
+  EXPECT_EQ(weight.overhead_bytes, sizeof(detail::TaskContext) + sizeof(detail::FrameHeader) + 8)
+      << "frames are multiples of 8, places in the pool of 16";
   EXPECT_GT(weight.resident_bytes, sizeof(detail::TaskContext) + sizeof(detail::FrameHeader));
 }
 

@@ -320,6 +320,31 @@ TEST_F(ParkingLoop, ATaskThatIgnoresItsCancellationIsDestroyedAtTheBound) {
   EXPECT_TRUE(loop->run_until([&] { return ended == 1; }, 10s));
 }
 
+Task<> sleeps_again(bool& gone) {
+  const Witness witness(gone);
+  for (;;) static_cast<void>(co_await sleep_for(1ms));
+}
+
+/// A clock that is set by hand stands while the loop ends, wherever it was when the loop saw it
+/// last, and whether its turns sleep or not.
+TEST(WindingDown, EndsOnAClockThatStands) {
+  for (const IdlePolicy idle : {IdlePolicy::spin, IdlePolicy::park}) {
+    for (const Delay since_last_turn : {0ms, 1ms}) {
+      ManualTime time(Instant{1h});
+      LoopOptions options;
+      options.idle = idle;
+      options.wind_down = 5ms;
+      std::unique_ptr<Loop> loop = test::make_loop(time, options);
+      bool gone = false;
+      loop->spawn(sleeps_again(gone));
+      for (int turn = 0; turn < 5; ++turn) loop->turn();
+      time.set(time.now() + since_last_turn);
+      loop.reset();
+      EXPECT_TRUE(gone);
+    }
+  }
+}
+
 /// Counts its orders; drained when told so.
 struct FakeDrainable : Drainable {
   void on_drain() override {

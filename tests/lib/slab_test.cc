@@ -316,8 +316,8 @@ TEST(FramePool, LetsNoSizeTakeWhatTheOthersMayNeed) {
     while (pool.stats().fallbacks == 0) take(512);  // all that this size can have
     EXPECT_GE(pool.stats().bytes, limit / 4 * 3);
     const std::uint64_t before = pool.stats().fallbacks;
-    for (const std::size_t size : {64U, 128U, 192U, 256U, 2048U, 4096U}) {
-      if (limit / 64 >= size) take(size);
+    for (const std::size_t size : {64U, 80U, 192U, 256U, 704U, 2048U, 4096U}) {
+      if (limit / 256 >= size) take(size);
     }
     EXPECT_EQ(pool.stats().fallbacks, before) << limit;
     EXPECT_LE(pool.stats().bytes, limit);
@@ -329,18 +329,18 @@ TEST(FramePool, ReservesAtStart) {
   PINION_TEST_NEEDS_OWN_NEW();
   FramePool pool(100'000);
   EXPECT_TRUE(pool.reserve(200, 100));
-  EXPECT_EQ(pool.stats().bytes, 25'600U);
-  EXPECT_TRUE(pool.reserve(256, 10)) << "is there already";
-  EXPECT_EQ(pool.stats().bytes, 25'600U);
+  EXPECT_EQ(pool.stats().bytes, 20'800U);
+  EXPECT_TRUE(pool.reserve(208, 10)) << "is there already";
+  EXPECT_EQ(pool.stats().bytes, 20'800U);
   EXPECT_FALSE(pool.reserve(256, 1000)) << "beyond the limit";
   EXPECT_FALSE(pool.reserve(FramePool::kLargestFrame + 1, 1));
   largest_chunk = 0;
   EXPECT_FALSE(pool.reserve(1000, 10));
   std::vector<void*> frames;
-  for (int i = 0; i < 100; ++i) frames.push_back(pool.allocate(250));
+  for (int i = 0; i < 100; ++i) frames.push_back(pool.allocate(195));
   largest_chunk = ~std::size_t{0};
   EXPECT_EQ(pool.stats().fallbacks, 0U) << "needed no heap";
-  for (void* frame : frames) pool.release(frame, 250);
+  for (void* frame : frames) pool.release(frame, 195);
 }
 
 TEST(FramePool, TakesNothingFromTheHeapOnceWarm) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -122,11 +123,11 @@ struct FramePoolStats {
   std::size_t bytes = 0;          ///< Taken by the pool's own frames, live or free.
 };
 
-/// Memory for coroutine frames: twelve size classes from 64 to 4096 bytes, under one limit in
-/// bytes. A larger frame, or one for which there is no room under the limit, comes from the heap
-/// and is counted. A class grows by 1/16 of the limit at most, so that none takes what it may never
-/// need, and each is left 1/64 of the limit, whatever the others take. Nothing is taken at start
-/// but what reserve() is told.
+/// Memory for coroutine frames: size classes in steps of 16 bytes from 64 to 640, then of 64 to
+/// 1024, and four more up to 4096, under one limit in bytes. A larger frame, or one for which there
+/// is no room under the limit, comes from the heap and is counted. A class grows by 1/16 of the
+/// limit at most, so that none takes what it may never need, and each is left 1/256 of the limit,
+/// whatever the others take. Nothing is taken at start but what reserve() is told.
 class PINION_EXPORT FramePool {
  public:
   static constexpr std::size_t kLargestFrame = 4096;
@@ -153,8 +154,16 @@ class PINION_EXPORT FramePool {
   [[nodiscard]] std::size_t limit_bytes() const noexcept { return limit_bytes_; }
 
  private:
-  static constexpr std::array<std::size_t, 12> kClassSizes = {64,  128,  192,  256,  384,  512,
-                                                              768, 1024, 1536, 2048, 3072, 4096};
+  static constexpr auto kClassSizes = [] {
+    std::array<std::size_t, 47> sizes{};
+    std::size_t size = 64;
+    for (std::size_t& entry : sizes) {
+      entry = size;
+      size += size < 640 ? 16 : size < 1024 ? 64 : std::bit_floor(size) / 2;
+    }
+    return sizes;
+  }();
+  static_assert(kClassSizes.back() == kLargestFrame);
 
   RawSlab* slab_for(std::size_t size) noexcept;
   bool make_room(RawSlab& slab) noexcept;
