@@ -87,9 +87,14 @@ inline void declare(Settings& settings, EchoOptions& options) {
 /// Of the port and what belongs to it.
 inline void check_port(const EchoOptions& options) {
   if (!options.port) {
-    if (options.ip.empty() && options.gateway.empty()) return;
-    throw_usage_error("--ip and --gateway are for the own stack, and no --port is given",
-                      "--port tap:ptap0, or neither");
+    if (!options.ip.empty() || !options.gateway.empty()) {
+      throw_usage_error("--ip and --gateway are for the own stack, and no --port is given",
+                        "--port tap:ptap0, or neither");
+    }
+    if (options.memory == EchoOptions{}.memory) return;
+    throw_usage_error(
+        fmt::format("--memory {} is for DPDK, and no --port is given", options.memory),
+        "--port tap:ptap0 --ip 10.9.0.1/24, or no --memory");
   }
   const std::string port = to_string(*options.port);
   if (options.ip.empty()) {

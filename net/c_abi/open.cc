@@ -129,7 +129,12 @@ int start_connecting(Stack& stack, Socket& socket, const Endpoint& peer) noexcep
     request.local_port = socket.local.port;
     if (!is_unspecified(socket.local.address)) request.local_address = socket.local.address;
   }
-  const auto made = stack.tcp().connect(request, &socket, stack.now());
+  auto made = stack.tcp().connect(request, &socket, stack.now());
+  if (!made && made.error() == TcpConnectError::no_resources) {
+    // A close may have been cut short for it; its place is free when that was told.
+    stack.settle();
+    made = stack.tcp().connect(request, &socket, stack.now());
+  }
   if (!made) return -errno_of(made.error());
   socket.connection = *made;
   socket.phase = SocketPhase::connecting;
@@ -305,6 +310,7 @@ int pinion_stack_connect(pinion_stack* stack, int fd, const sockaddr* address,
   if (const int error = read_sockaddr(address, size, socket->v6, peer)) {
     return error;
   }
+  peer = socket->reached_by(peer);
   const Call call(*stack);
   if (!socket->stream) return bind_datagram(*stack, *socket, {}, &peer);
   if (socket->phase == SocketPhase::listening) return -EISCONN;

@@ -300,7 +300,9 @@ tcp_info linux_info(Stack& stack, const Socket& socket) noexcept {
   out.tcpi_rttvar = info->rttvar_us;
   out.tcpi_snd_mss = info->segment;
   out.tcpi_rcv_mss = info->segment;
-  out.tcpi_advmss = path - headers;
+  const auto link =
+      static_cast<std::uint32_t>(stack.ip().link_mtu(info->local.address, socket.peer.address));
+  out.tcpi_advmss = link - headers;
   out.tcpi_pmtu = path;
   // Linux counts these in segments.
   out.tcpi_unacked = (info->flight + segment - 1) / segment;

@@ -191,7 +191,9 @@ struct pinion_stack_options {
   uint32_t connect_limit_ms;         ///< The same for connect: 180000, which is the least.
   uint32_t time_wait_ms;             ///< 60000.
   uint32_t fin_wait_2_ms;            ///< For the peer's FIN after close: 60000.
-  uint32_t linger_ms;  ///< After close, how long data is still taken and discarded: 2000.
+  /// How long after close, or since the peer took a segment's worth of what was written, data is
+  /// still taken and discarded: 2000. A peer that takes no segment in two minutes is reset.
+  uint32_t linger_ms;
 
   uint16_t first_port;  ///< Of the ephemeral ones of TCP: 49152,
   uint16_t last_port;   ///< to 65535.
@@ -295,8 +297,8 @@ PINION_STACK_API int pinion_stack_bind(pinion_stack* stack, int fd, const struct
 
 /// The backlog is 1 to 4096 connections; less or more is moved there, a negative one to 4096. Again
 /// for a socket that listens: it changes the backlog. -EADDRINUSE, -EOPNOTSUPP for UDP, -EINVAL for
-/// one that is connected, -ENOBUFS at max_listeners. What is set of the socket before is that of
-/// the connections it accepts.
+/// one that is connected, -ENOBUFS at max_listeners. What is set of the socket is that of the
+/// connections it accepts.
 PINION_STACK_API int pinion_stack_listen(pinion_stack* stack, int fd,
                                          int backlog) PINION_STACK_NOEXCEPT;
 
@@ -312,8 +314,10 @@ PINION_STACK_API int pinion_stack_accept4(pinion_stack* stack, int fd, struct so
 /// -EINPROGRESS: SYN is on its way; POLLOUT and SO_ERROR tell what comes of it, and so does the
 /// next call: -EALREADY, or 0 once, then -EISCONN. After a failure, of which this call or SO_ERROR
 /// tells once, the socket may connect again. -ENETUNREACH, -EADDRNOTAVAIL (no free port, or a
-/// connection with these four numbers exists), -ENOBUFS at max_connections, -EINVAL for port 0,
-/// -EISCONN for one that listens; -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH by what comes back.
+/// connection with these four numbers exists), -ENOBUFS at max_connections unless a close that
+/// waits for its peer can be cut short, -EINVAL for port 0, -EISCONN for one that listens;
+/// -ECONNREFUSED, -ETIMEDOUT, -EHOSTUNREACH by what comes back. 0.0.0.0 and :: are this host: the
+/// address that the socket is bound to, otherwise the loopback one.
 /// A UDP socket may be connected again, to somebody else; not with AF_UNSPEC.
 PINION_STACK_API int pinion_stack_connect(pinion_stack* stack, int fd,
                                           const struct sockaddr* address,
@@ -322,7 +326,8 @@ PINION_STACK_API int pinion_stack_connect(pinion_stack* stack, int fd,
 /// Bytes or a datagram; 0 at the end of a stream, after SHUT_RD with nothing left, and for an empty
 /// datagram. What had arrived before a reset is read first, then comes the error, once, then 0.
 /// What is beyond `size` of a datagram is lost. -EAGAIN, -ENOTCONN, -ECONNRESET, -ETIMEDOUT
-/// (keepalive too); -ECONNREFUSED and others of a connected UDP socket by ICMP.
+/// (keepalive too), -EHOSTUNREACH where ICMP has said why nothing was acknowledged; -ECONNREFUSED
+/// and others of a connected UDP socket by ICMP.
 PINION_STACK_API ssize_t pinion_stack_read(pinion_stack* stack, int fd, void* buffer,
                                            size_t size) PINION_STACK_NOEXCEPT;
 PINION_STACK_API ssize_t pinion_stack_readv(pinion_stack* stack, int fd, const struct iovec* parts,
@@ -341,7 +346,7 @@ PINION_STACK_API ssize_t pinion_stack_write(pinion_stack* stack, int fd, const v
 PINION_STACK_API ssize_t pinion_stack_writev(pinion_stack* stack, int fd, const struct iovec* parts,
                                              int count) PINION_STACK_NOEXCEPT;
 /// Flags: MSG_DONTWAIT and MSG_NOSIGNAL; -EOPNOTSUPP for others. -EISCONN for an address with a
-/// stream.
+/// stream. 0.0.0.0 and :: are this host, as in pinion_stack_connect().
 PINION_STACK_API ssize_t pinion_stack_sendto(pinion_stack* stack, int fd, const void* data,
                                              size_t size, int flags, const struct sockaddr* address,
                                              socklen_t address_size) PINION_STACK_NOEXCEPT;
@@ -363,11 +368,11 @@ PINION_STACK_API int pinion_stack_getpeername(pinion_stack* stack, int fd, struc
                                               socklen_t* size) PINION_STACK_NOEXCEPT;
 
 /// Options, by the system's levels, names and types. Set at any time unless it says otherwise; of a
-/// listener, for the connections that come afterwards.
+/// listener, for the connections that are accepted afterwards.
 ///   SOL_SOCKET
 ///     SO_ERROR, SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN     only got; SO_ERROR is cleared
 ///     SO_REUSEADDR         see pinion_stack_bind(); no effect on UDP
-///     SO_KEEPALIVE         probes after TCP_KEEPIDLE; a change counts the silence from now
+///     SO_KEEPALIVE         probes after TCP_KEEPIDLE; the silence before it was set counts
 ///     SO_LINGER            on with 0 s: close resets; otherwise no effect, since close never waits
 ///     SO_RCVTIMEO, SO_SNDTIMEO   bound blocking calls; -EDOM for microseconds beyond a second
 ///     SO_RCVBUF, SO_SNDBUF 4096 to 536870912, moved there, not doubled. Neither of a connection

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "../stack/ip_kinds.h"
+
 namespace pinion::c_abi {
 namespace {
 
@@ -51,6 +53,13 @@ int errno_of(IpTrouble trouble) noexcept {
 }
 
 }  // namespace
+
+Endpoint Socket::reached_by(const Endpoint& given) const noexcept {
+  if (!is_unspecified(given.address)) return given;
+  if (!is_unspecified(local.address)) return {local.address, given.port};
+  if (!v6) return {IpAddress::v4({127, 0, 0, 1}), given.port};
+  return {IpAddress::v6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}), given.port};
+}
 
 int Socket::take_error() noexcept {
   if (udp) {

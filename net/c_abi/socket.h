@@ -69,6 +69,9 @@ class Socket final : public TcpObserver {
   /// The unspecified address of its family.
   [[nodiscard]] Endpoint any() const noexcept { return {v6 ? IpAddress::v6({}) : IpAddress(), 0}; }
 
+  /// What `given` is from here: no address means this host, as Linux has it.
+  [[nodiscard]] Endpoint reached_by(const Endpoint& given) const noexcept;
+
   [[nodiscard]] int take_error() noexcept;
 
   [[nodiscard]] TcpKeepalive keepalive() const noexcept;

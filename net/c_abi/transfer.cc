@@ -212,6 +212,7 @@ ssize_t write_parts(pinion_stack* stack, int fd, const iovec* given, int count, 
     Endpoint to;
     if (address == nullptr) return write_datagram(*stack, *socket, parts, size, nullptr);
     if (const int error = read_sockaddr(address, address_size, socket->v6, to)) return error;
+    to = socket->reached_by(to);
     return write_datagram(*stack, *socket, parts, size, &to);
   }
   if (address != nullptr) return -EISCONN;

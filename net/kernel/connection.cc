@@ -60,7 +60,8 @@ void KernelConnection::end(StreamError why) noexcept {
   if (phase_ == Phase::connecting) return cancel_connect(why);
   leave();
   fin_after_write_ = false;
-  if (why != StreamError::reset && why != StreamError::peer_timeout) {
+  if (why != StreamError::reset && why != StreamError::peer_timeout &&
+      why != StreamError::unreachable) {
     reset_socket(fd_);
     ++core_.counters().resets_sent;
   }

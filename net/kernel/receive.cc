@@ -242,7 +242,7 @@ void KernelConnection::receive_ended(std::int32_t result) noexcept {
     want_receive();
   } else if (result != -ECANCELED) {  // Cancelled by others, who quiesce the ring: not again now.
     const StreamError why = stream_error(-result);
-    core_.count_failure(why);
+    count_stream_failure(core_.counters(), why);
     end(why);
   }
 }

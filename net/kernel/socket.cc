@@ -161,11 +161,12 @@ StreamError stream_error(int errno_value) noexcept {
     case ECONNABORTED:
       return StreamError::reset;
     case ETIMEDOUT:
+      return StreamError::peer_timeout;
     case EHOSTUNREACH:  // As the kernel says that it gave up retransmitting, when ICMP told it why.
     case ENETUNREACH:
     case EHOSTDOWN:
     case ENETDOWN:
-      return StreamError::peer_timeout;
+      return StreamError::unreachable;
     case ENOBUFS:
     case ENOMEM:
       return StreamError::no_resources;

@@ -37,15 +37,17 @@ void IpInput::receive(std::uint8_t interface, PacketPtr packet, Instant now) noe
 void IpInput::receive_v4(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
                          Instant now) noexcept {
   if (!gather(packet, kHeaders)) return;
-  take_v4({.packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many},
-          now);
+  Arrived arrived{
+      .packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many};
+  take_v4(arrived, now);
 }
 
 void IpInput::receive_v6(std::uint8_t interface, PacketPtr packet, bool frame_to_many,
                          Instant now) noexcept {
   if (!gather(packet, kHeaders)) return;
-  take_v6({.packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many},
-          now);
+  Arrived arrived{
+      .packet = std::move(packet), .interface = interface, .frame_to_many = frame_to_many};
+  take_v6(arrived, now);
 }
 
 void IpInput::end_of_burst() noexcept {
@@ -54,13 +56,13 @@ void IpInput::end_of_burst() noexcept {
 
 void IpInput::refuse_port(const Packet& packet, Instant now) noexcept {
   PINION_ASSERT(current_ != nullptr);
-  Offender offender = *current_;
+  Offender offender = offender_of(*current_);
   offender.packet = &packet;
   errors_.port_unreachable(offender, now);
 }
 
 /// The payload goes to its transport; its headers stay readable in front of it.
-void IpInput::deliver(Arrived arrived, Instant now) noexcept {
+void IpInput::deliver(Arrived& arrived, Instant now) noexcept {
   const bool v4 = arrived.arrival.source.is_v4();
   const IpProtocol icmp = v4 ? IpProtocol::icmp : IpProtocol::icmp_v6;
   const bool is_icmp = arrived.protocol == static_cast<std::uint8_t>(icmp);
@@ -88,8 +90,7 @@ void IpInput::deliver(Arrived arrived, Instant now) noexcept {
   IpTransport* const transport = context_.transport(arrived.protocol);
   PINION_DCHECK(transport != nullptr);
   ++context_.counters.delivered;
-  const Offender offender = offender_of(arrived);
-  current_ = &offender;
+  current_ = &arrived;
   transport->receive(std::move(arrived.packet), arrived.arrival, now);
   current_ = nullptr;
 }
@@ -137,12 +138,7 @@ bool IpInput::accept_destination(Arrived& arrived) noexcept {
   return false;
 }
 
-/// Has the first `size` bytes, or all, in the first segment. False, and counted, when there is no
-/// packet left for that, or no packet has room for so many.
-bool IpInput::gather(PacketPtr& packet, std::size_t size) noexcept {
-  if (packet->size() >= size || packet->next_segment() == nullptr) [[likely]] {
-    return true;
-  }
+bool IpInput::gather_segments(PacketPtr& packet, std::size_t size) noexcept {
   if (packet->shared() || packet->size() + packet->tailroom() < size) {
     PacketPtr copy = copy_packet(*packet, context_.pool);
     if (!copy) {

@@ -77,23 +77,31 @@ class IpInput final : private ReassemblyHost {
     std::size_t header_size = 0;  ///< Of the packet's bytes, those before the payload.
   };
 
-  void take_v4(Arrived arrived, Instant now) noexcept;
-  void take_v6(Arrived arrived, Instant now) noexcept;
-  void fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Instant now) noexcept;
-  void fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
+  void take_v4(Arrived& arrived, Instant now) noexcept;
+  void take_v6(Arrived& arrived, Instant now) noexcept;
+  void fragment_v4(Arrived& arrived, const wire::Ipv4Header& header, Instant now) noexcept;
+  void fragment_v6(Arrived& arrived, const wire::Ipv6Header& header,
                    const wire::Ipv6Extensions& extensions, Instant now) noexcept;
-  void whole_v4(Arrived arrived, ReassemblyResult result, Instant now) noexcept;
-  void whole_v6(Arrived arrived, ReassemblyResult result, Instant now) noexcept;
+  void whole_v4(Arrived& arrived, ReassemblyResult result, Instant now) noexcept;
+  void whole_v6(Arrived& arrived, ReassemblyResult result, Instant now) noexcept;
   [[nodiscard]] bool has_all_headers(const Arrived& arrived, const wire::Ipv6Header& header,
                                      const wire::Ipv6Extensions& extensions) const noexcept;
-  void deliver(Arrived arrived, Instant now) noexcept;
+  void deliver(Arrived& arrived, Instant now) noexcept;
   void refuse_header(const Arrived& arrived, const wire::Ipv6Refusal& refusal,
                      Instant now) noexcept;
   void refuse_protocol(const Arrived& arrived, std::uint16_t pointer, Instant now) noexcept;
 
   [[nodiscard]] bool accept_source(const Arrived& arrived) noexcept;
   [[nodiscard]] bool accept_destination(Arrived& arrived) noexcept;
-  [[nodiscard]] bool gather(PacketPtr& packet, std::size_t size) noexcept;
+  /// Has the first `size` bytes, or all, in the first segment. False, and counted, when there is no
+  /// packet left for that, or no packet has room for so many.
+  [[nodiscard]] bool gather(PacketPtr& packet, std::size_t size) noexcept {
+    if (packet->size() >= size || packet->next_segment() == nullptr) [[likely]] {
+      return true;
+    }
+    return gather_segments(packet, size);
+  }
+  [[nodiscard]] bool gather_segments(PacketPtr& packet, std::size_t size) noexcept;
   [[nodiscard]] bool make_own(PacketPtr& packet, std::size_t header_size) noexcept;
   [[nodiscard]] static Offender offender_of(const Arrived& arrived) noexcept;
   [[nodiscard]] static Offender offender_within(const Arrived& arrived) noexcept;
@@ -104,7 +112,7 @@ class IpInput final : private ReassemblyHost {
   IcmpErrors& errors_;
   IcmpInput& icmp_;
   Reassembly reassembly_;
-  const Offender* current_ = nullptr;  ///< While a transport is given a datagram.
+  const Arrived* current_ = nullptr;  ///< While a transport is given a datagram.
 };
 
 }  // namespace pinion

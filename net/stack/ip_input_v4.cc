@@ -7,7 +7,7 @@
 
 namespace pinion {
 
-void IpInput::take_v4(Arrived arrived, Instant now) noexcept {
+void IpInput::take_v4(Arrived& arrived, Instant now) noexcept {
   Packet& packet = *arrived.packet;
   const std::size_t size = packet.chain_size();
   const auto parsed = wire::parse_ipv4(packet.bytes(), size);
@@ -39,16 +39,16 @@ void IpInput::take_v4(Arrived arrived, Instant now) noexcept {
     truncate_chain(packet, header_size + header.payload_size);
   }
   if (header.is_fragment()) [[unlikely]] {
-    return fragment_v4(std::move(arrived), header, now);
+    return fragment_v4(arrived, header, now);
   }
   if (header.protocol != static_cast<std::uint8_t>(IpProtocol::icmp) &&
       context_.transport(header.protocol) == nullptr) [[unlikely]] {
     return refuse_protocol(arrived, 0, now);
   }
-  deliver(std::move(arrived), now);
+  deliver(arrived, now);
 }
 
-void IpInput::fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Instant now) noexcept {
+void IpInput::fragment_v4(Arrived& arrived, const wire::Ipv4Header& header, Instant now) noexcept {
   ++context_.counters.fragments_in;
   const FragmentPlace place{.offset = header.fragment_offset,
                             .size = header.payload_size,
@@ -62,11 +62,11 @@ void IpInput::fragment_v4(Arrived arrived, const wire::Ipv4Header& header, Insta
   if (!make_own(arrived.packet, arrived.header_size)) return;
   ReassemblyResult result = reassembly_.insert(std::move(arrived.packet), key, place, now);
   if (result.fate == FragmentFate::complete) {
-    whole_v4(std::move(arrived), std::move(result), now);
+    whole_v4(arrived, std::move(result), now);
   }
 }
 
-void IpInput::whole_v4(Arrived arrived, ReassemblyResult result, Instant now) noexcept {
+void IpInput::whole_v4(Arrived& arrived, ReassemblyResult result, Instant now) noexcept {
   arrived.packet = std::move(result.datagram);
   const auto parsed = wire::parse_ipv4(arrived.packet->bytes(), arrived.packet->chain_size());
   PINION_ASSERT(parsed.has_value());
@@ -89,7 +89,7 @@ void IpInput::whole_v4(Arrived arrived, ReassemblyResult result, Instant now) no
       context_.transport(header.protocol) == nullptr) {
     return refuse_protocol(arrived, 0, now);
   }
-  deliver(std::move(arrived), now);
+  deliver(arrived, now);
 }
 
 /// Nobody here speaks the protocol: RFC 1122, 3.2.2.1; RFC 8200, 4.

@@ -50,7 +50,7 @@ Upper find_upper(std::uint8_t protocol, std::span<const std::byte> payload) noex
 
 }  // namespace
 
-void IpInput::take_v6(Arrived arrived, Instant now) noexcept {
+void IpInput::take_v6(Arrived& arrived, Instant now) noexcept {
   Packet& packet = *arrived.packet;
   const std::size_t size = packet.chain_size();
   const auto parsed = wire::parse_ipv6(packet.bytes(), size);
@@ -82,15 +82,15 @@ void IpInput::take_v6(Arrived arrived, Instant now) noexcept {
   if (!gather(arrived.packet, arrived.header_size + kTransportHeader)) return;
   arrived.header = std::as_const(*arrived.packet).bytes().first(arrived.header_size);
   if (walked->fragment) [[unlikely]] {
-    return fragment_v6(std::move(arrived), header, *walked, now);
+    return fragment_v6(arrived, header, *walked, now);
   }
   if (walked->protocol != kIcmpV6 && context_.transport(walked->protocol) == nullptr) [[unlikely]] {
     return refuse_protocol(arrived, walked->protocol_offset, now);
   }
-  deliver(std::move(arrived), now);
+  deliver(arrived, now);
 }
 
-void IpInput::fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
+void IpInput::fragment_v6(Arrived& arrived, const wire::Ipv6Header& header,
                           const wire::Ipv6Extensions& extensions, Instant now) noexcept {
   ++context_.counters.fragments_in;
   const wire::Ipv6Fragment& fragment = *extensions.fragment;
@@ -116,7 +116,7 @@ void IpInput::fragment_v6(Arrived arrived, const wire::Ipv6Header& header,
   if (!make_own(arrived.packet, arrived.header_size)) return;
   ReassemblyResult result = reassembly_.insert(std::move(arrived.packet), key, place, now);
   if (result.fate == FragmentFate::complete) {
-    whole_v6(std::move(arrived), std::move(result), now);
+    whole_v6(arrived, std::move(result), now);
   }
 }
 
@@ -151,7 +151,7 @@ void IpInput::refuse_header(const Arrived& arrived, const wire::Ipv6Refusal& ref
   errors_.parameter_problem(offender_within(arrived), refusal, now);
 }
 
-void IpInput::whole_v6(Arrived arrived, ReassemblyResult result, Instant now) noexcept {
+void IpInput::whole_v6(Arrived& arrived, ReassemblyResult result, Instant now) noexcept {
   arrived.packet = std::move(result.datagram);
   // Its headers are those of the first fragment.
   const std::span bytes = std::as_const(*arrived.packet).bytes();
@@ -186,7 +186,7 @@ void IpInput::whole_v6(Arrived arrived, ReassemblyResult result, Instant now) no
   header.payload_size = static_cast<std::uint16_t>(header.payload_size - walked->size);
   emit_ipv6(header, rebuilt);
   arrived.header_size = walked->size;
-  deliver(std::move(arrived), now);
+  deliver(arrived, now);
 }
 
 }  // namespace pinion

@@ -28,6 +28,13 @@ namespace pinion {
   return {bytes[0], bytes[1], bytes[2], bytes[3]};
 }
 
+/// An IPv4 address as a number.
+[[nodiscard]] constexpr std::uint32_t v4_value(const IpAddress& address) noexcept {
+  const auto& bytes = address.bytes();
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+         std::uint32_t{bytes[2]} << 8 | bytes[3];
+}
+
 /// The address as words to hash.
 [[nodiscard]] constexpr std::array<std::uint64_t, 2> words_of(const IpAddress& address) noexcept {
   std::array<std::uint64_t, 2> words{};
@@ -84,9 +91,8 @@ namespace pinion {
 /// unspecified one where a protocol says so. 240.0.0.0/4 is reserved (RFC 1122, 3.2.1.3), 0.0.0.0/8
 /// means "this host on this network".
 [[nodiscard]] constexpr bool is_never_a_host(const IpAddress& address) noexcept {
-  if (is_multicast(address) || is_unspecified(address)) return true;
-  if (address.is_v6()) return is_v4_mapped(address);
-  return address.bytes()[0] == 0 || address.bytes()[0] >= 240;
+  if (address.is_v4()) return address.bytes()[0] == 0 || address.bytes()[0] >= 224;
+  return is_multicast(address) || is_unspecified(address) || is_v4_mapped(address);
 }
 
 /// How far an address reaches, with the numbers of RFC 4291, 2.7.
@@ -128,7 +134,10 @@ struct IpPrefix {
     return address.is_v4() ? 32 : 128;
   }
   [[nodiscard]] constexpr bool contains(const IpAddress& other) const noexcept {
-    return other.is_v4() == address.is_v4() && common_prefix(address, other) >= length;
+    if (other.is_v4() != address.is_v4()) return false;
+    if (address.is_v6()) return common_prefix(address, other) >= length;
+    const std::uint32_t differ = v4_value(address) ^ v4_value(other);
+    return length <= 32 && (std::uint64_t{differ} << length) >> 32 == 0;
   }
   /// Whether both mean the same addresses.
   [[nodiscard]] constexpr bool same_as(const IpPrefix& other) const noexcept {
@@ -138,11 +147,8 @@ struct IpPrefix {
   /// The directed broadcast address of an IPv4 prefix. A /31 and a /32 have none (RFC 3021).
   [[nodiscard]] constexpr bool is_broadcast(const IpAddress& other) const noexcept {
     if (address.is_v6() || length >= 31 || !contains(other)) return false;
-    const auto& bytes = other.bytes();
-    const std::uint32_t value = std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
-                                std::uint32_t{bytes[2]} << 8 | bytes[3];
     const std::uint32_t host = ~std::uint32_t{0} >> length;
-    return (value & host) == host;
+    return (v4_value(other) & host) == host;
   }
 };
 

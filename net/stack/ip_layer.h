@@ -75,6 +75,11 @@ class IpLayer {
   [[nodiscard]] virtual std::size_t path_mtu(const IpAddress& source,
                                              const IpAddress& destination) const noexcept = 0;
 
+  /// The same of the link that such a datagram leaves by, whatever the path behind it takes: what
+  /// we receive there.
+  [[nodiscard]] virtual std::size_t link_mtu(const IpAddress& source,
+                                             const IpAddress& destination) const noexcept = 0;
+
   /// The path from `source` to `destination` takes at most `mtu` bytes: from a packet_too_big that
   /// the transport has found credible (RFC 5927), or from its own probing.
   virtual void learn_path_mtu(const IpAddress& source, const IpAddress& destination,
@@ -96,6 +101,11 @@ class IpLayer {
   virtual void confirm_reachable(const IpAddress& source, const IpAddress& destination,
                                  Instant now) noexcept = 0;
 
+  /// What is sent from `source` to `destination` seems to arrive nowhere: asks the neighbour on the
+  /// way whether it is there (RFC 9293, MUST-20; RFC 1122, 3.3.1.4).
+  virtual void suspect(const IpAddress& source, const IpAddress& destination,
+                       Instant now) noexcept = 0;
+
  protected:
   ~IpLayer() = default;
 };
@@ -112,6 +122,11 @@ class IpTransport {
 
   /// The burst of packets is over: what was put off until now is due (RFC 9293, MUST-58/59).
   virtual void end_of_burst(Instant now) noexcept = 0;
+
+  /// The path to some destination takes less than before: path_mtu() says how much. It may be news
+  /// to whoever sends there, whoever it was that learnt it (RFC 1191, 6.2; RFC 8201, 5.2). Called
+  /// within learn_path_mtu().
+  virtual void paths_shrank() noexcept {}
 
  protected:
   ~IpTransport() = default;

@@ -15,6 +15,13 @@ wire::EtherType type_of(const Packet& packet) noexcept {
   return v4 ? wire::EtherType::ipv4 : wire::EtherType::ipv6;
 }
 
+constexpr std::size_t kLoopbackMtu = 65'535;
+
+/// Of a path that isn't known.
+std::size_t least_mtu(const IpAddress& destination) noexcept {
+  return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
+}
+
 /// What waits for neighbours takes a sixteenth of the pool at most.
 NeighbourOptions within(const PacketPool& pool, NeighbourOptions options) noexcept {
   options.held_bytes = std::min(options.held_bytes, pool.capacity() * pool.buffer_size() / 16);
@@ -50,11 +57,12 @@ IpOutput::IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOption
 
 void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept {
   if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);
-  if (!context_.is_local(how.source) || is_loopback(how.source)) {
+  Interface* const home = context_.owner_of(how.source);
+  if (home == nullptr || is_loopback(how.source)) {
     ++context_.counters.no_source;
     return;
   }
-  const std::optional<Way> way = way_to(how.source, how.destination);
+  const std::optional<Way> way = way_from(home, how.destination);
   if (!way) {
     ++context_.counters.no_route;
     return;
@@ -130,18 +138,25 @@ std::byte* IpOutput::push_header(PacketPtr& packet, std::size_t size) noexcept {
 
 std::size_t IpOutput::path_mtu(const IpAddress& source, const IpAddress& destination,
                                Instant now) const noexcept {
-  if (context_.is_local(destination)) return 65'535;
+  if (context_.is_local(destination)) return kLoopbackMtu;
   const std::optional<Way> way = way_to(source, destination);
-  if (!way) return destination.is_v4() ? kBelievedMtuV4 : kSmallestMtuV6;
+  if (!way) return least_mtu(destination);
   return path_of(*way->interface, destination, now).mtu;
 }
 
-void IpOutput::learn_path_mtu(const IpAddress& source, const IpAddress& destination,
+std::size_t IpOutput::link_mtu(const IpAddress& source,
+                               const IpAddress& destination) const noexcept {
+  if (context_.is_local(destination)) return kLoopbackMtu;
+  const std::optional<Way> way = way_to(source, destination);
+  return way ? way->interface->mtu : least_mtu(destination);
+}
+
+bool IpOutput::learn_path_mtu(const IpAddress& source, const IpAddress& destination,
                               const PathWord& word, Instant now) noexcept {
   const std::optional<Way> way = way_to(source, destination);
-  if (!way || word.mtu >= way->interface->mtu) return;
-  if (!word.displaces && path_mtus_.is_full(now)) return;
-  path_mtus_.learn(destination, word.mtu, now);
+  if (!way || word.mtu >= way->interface->mtu) return false;
+  if (!word.displaces && path_mtus_.is_full(now)) return false;
+  return path_mtus_.learn(destination, word.mtu, now);
 }
 
 std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) const noexcept {
@@ -155,15 +170,26 @@ std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) cons
 void IpOutput::confirm_reachable(const IpAddress& source, const IpAddress& destination,
                                  Instant now) noexcept {
   const std::optional<Way> way = way_to(source, destination);
-  if (way) neighbours_.confirm(way->interface->index, way->next_hop, now);
+  if (!way || way->interface->link == LinkKind::ip) return;
+  neighbours_.confirm(way->interface->index, way->next_hop, now);
+}
+
+void IpOutput::suspect(const IpAddress& source, const IpAddress& destination,
+                       Instant now) noexcept {
+  const std::optional<Way> way = way_to(source, destination);
+  if (way) neighbours_.suspect(way->interface->index, way->next_hop, now);
 }
 
 /// By the routes, those of the source's interface first; what means a link, the link of the source.
 std::optional<IpOutput::Way> IpOutput::way_to(const IpAddress& source,
                                               const IpAddress& destination) const noexcept {
+  return way_from(context_.owner_of(source), destination);
+}
+
+std::optional<IpOutput::Way> IpOutput::way_from(Interface* home,
+                                                const IpAddress& destination) const noexcept {
   const bool of_link = is_multicast(destination) || is_limited_broadcast(destination) ||
                        (destination.is_v6() && is_link_local(destination));
-  Interface* const home = context_.owner_of(source);
   if (of_link && home != nullptr) return Way{.interface = home, .next_hop = destination};
   const Route* route = home != nullptr ? routes_.find(destination, home->index) : nullptr;
   if (route == nullptr) route = routes_.find(destination);

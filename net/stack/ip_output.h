@@ -95,16 +95,21 @@ class IpOutput final : private NeighbourHost {
   [[nodiscard]] std::size_t path_mtu(const IpAddress& source, const IpAddress& destination,
                                      Instant now) const noexcept;
 
+  [[nodiscard]] std::size_t link_mtu(const IpAddress& source,
+                                     const IpAddress& destination) const noexcept;
+
   /// What was said of a path. What the interface says already is none, and takes no place.
   struct PathWord {
     std::size_t mtu = 0;
     bool displaces = true;  ///< Another path of which something is still believed.
   };
-  void learn_path_mtu(const IpAddress& source, const IpAddress& destination, const PathWord& word,
-                      Instant now) noexcept;
+  /// Whether it is news.
+  [[nodiscard]] bool learn_path_mtu(const IpAddress& source, const IpAddress& destination,
+                                    const PathWord& word, Instant now) noexcept;
   [[nodiscard]] std::optional<IpAddress> source_for(const IpAddress& destination) const noexcept;
   void confirm_reachable(const IpAddress& source, const IpAddress& destination,
                          Instant now) noexcept;
+  void suspect(const IpAddress& source, const IpAddress& destination, Instant now) noexcept;
 
   [[nodiscard]] RouteTable& routes() noexcept { return routes_; }
   [[nodiscard]] const RouteTable& routes() const noexcept { return routes_; }
@@ -123,6 +128,9 @@ class IpOutput final : private NeighbourHost {
 
   [[nodiscard]] std::optional<Way> way_to(const IpAddress& source,
                                           const IpAddress& destination) const noexcept;
+  /// The same for the interface that has the source; nullptr: none has.
+  [[nodiscard]] std::optional<Way> way_from(Interface* home,
+                                            const IpAddress& destination) const noexcept;
   [[nodiscard]] PathMtu path_of(const Interface& interface, const IpAddress& destination,
                                 Instant now) const noexcept;
   [[nodiscard]] bool write_header(PacketPtr& packet, const IpDeparture& how,

@@ -105,14 +105,25 @@ std::size_t IpStack::path_mtu(const IpAddress& source,
   return output_.path_mtu(source, destination, context_.wheel.now());
 }
 
+std::size_t IpStack::link_mtu(const IpAddress& source,
+                              const IpAddress& destination) const noexcept {
+  return output_.link_mtu(source, destination);
+}
+
 void IpStack::learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
                              Instant now) noexcept {
-  output_.learn_path_mtu(source, destination, {.mtu = mtu}, now);
+  if (output_.learn_path_mtu(source, destination, {.mtu = mtu}, now)) tell_paths_shrank();
 }
 
 void IpStack::guess_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
                              Instant now) noexcept {
-  output_.learn_path_mtu(source, destination, {.mtu = mtu, .displaces = false}, now);
+  // Anybody can say it: who has sent something finds it when that isn't acknowledged.
+  static_cast<void>(
+      output_.learn_path_mtu(source, destination, {.mtu = mtu, .displaces = false}, now));
+}
+
+void IpStack::tell_paths_shrank() noexcept {
+  for (std::size_t i = 0; i < attached_count_; ++i) attached_[i]->paths_shrank();
 }
 
 std::optional<IpAddress> IpStack::source_for(const IpAddress& destination) const noexcept {
@@ -130,6 +141,10 @@ bool IpStack::is_unicast(const IpAddress& address) const noexcept {
 void IpStack::confirm_reachable(const IpAddress& source, const IpAddress& destination,
                                 Instant now) noexcept {
   output_.confirm_reachable(source, destination, now);
+}
+
+void IpStack::suspect(const IpAddress& source, const IpAddress& destination, Instant now) noexcept {
+  output_.suspect(source, destination, now);
 }
 
 std::optional<AddressState> IpStack::address_state(std::uint8_t interface,

@@ -104,6 +104,8 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept override;
   [[nodiscard]] std::size_t path_mtu(const IpAddress& source,
                                      const IpAddress& destination) const noexcept override;
+  [[nodiscard]] std::size_t link_mtu(const IpAddress& source,
+                                     const IpAddress& destination) const noexcept override;
   void learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
                       Instant now) noexcept override;
   [[nodiscard]] std::optional<IpAddress> source_for(
@@ -112,6 +114,8 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   [[nodiscard]] bool is_unicast(const IpAddress& address) const noexcept override;
   void confirm_reachable(const IpAddress& source, const IpAddress& destination,
                          Instant now) noexcept override;
+  void suspect(const IpAddress& source, const IpAddress& destination,
+               Instant now) noexcept override;
 
   /// As learn_path_mtu(), on the word of somebody who may never have had a datagram of ours: while
   /// the cache is full of what is still believed, nothing is learnt.
@@ -132,6 +136,7 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
   [[nodiscard]] Result<> add_address(Interface& interface, const IpPrefix& prefix, bool checked,
                                      Instant now);
   void receive_frame(Interface& interface, PacketPtr packet, Instant now) noexcept;
+  void tell_paths_shrank() noexcept;
 
   void solicit(Interface& interface, const IpAddress& target, const MacAddress* to,
                Instant now) noexcept override;

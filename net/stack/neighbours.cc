@@ -136,6 +136,19 @@ void NeighbourCache::confirm(std::uint8_t interface, const IpAddress& to, Instan
   enter(*found, NeighbourState::reachable, now);
 }
 
+void NeighbourCache::suspect(std::uint8_t interface, const IpAddress& to, Instant now) noexcept {
+  Neighbour* const found = table_.find({.address = to, .interface = interface});
+  if (found == nullptr) return;
+  const NeighbourState state = found->state;
+  if (state == NeighbourState::incomplete || state == NeighbourState::probe) return;
+  const bool answers = state == NeighbourState::reachable &&
+                       saturating_sub(now, found->confirmed) < kDelayFirstProbe;
+  if (answers) return;
+  enter(*found, NeighbourState::probe, now);
+  rearm();
+  host_.solicit(interface, to, &found->mac, now);
+}
+
 std::optional<NeighbourState> NeighbourCache::state(std::uint8_t interface,
                                                     const IpAddress& address,
                                                     Instant now) const noexcept {

@@ -116,6 +116,10 @@ class NeighbourCache {
   /// What we sent to `to` has arrived (RFC 4861, 7.3.1).
   void confirm(std::uint8_t interface, const IpAddress& to, Instant now) noexcept;
 
+  /// What we send to `to` seems not to arrive: it is asked at once, unless it has answered in the
+  /// last kDelayFirstProbe. If it doesn't answer, the next packet asks everybody.
+  void suspect(std::uint8_t interface, const IpAddress& to, Instant now) noexcept;
+
   /// For tests and reports: the state at `now`; none without an entry.
   [[nodiscard]] std::optional<NeighbourState> state(std::uint8_t interface,
                                                     const IpAddress& address,

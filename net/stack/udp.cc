@@ -39,7 +39,9 @@ void UdpLayer::receive(PacketPtr packet, const IpArrival& arrival, Instant now) 
   const bool verified = packet->has(PacketMark::transport_checksum_good) && !missing;
   if (!verified &&
       !wire::udp_checksum_good(*packet, *parsed, arrival.source, arrival.destination)) {
-    ++counters_.malformed[wire_fault_index(wire::WireFault::udp_checksum)];
+    const bool partial = wire::udp_checksum_partial(*parsed, arrival.source, arrival.destination);
+    ++counters_.malformed[wire_fault_index(partial ? wire::WireFault::udp_checksum_partial
+                                                   : wire::WireFault::udp_checksum)];
     return;
   }
   const Endpoint from{arrival.source, parsed->source_port};

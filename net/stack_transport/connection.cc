@@ -15,8 +15,9 @@ StreamError stream_error(TcpEnd why) noexcept {
     case TcpEnd::reset:
     case TcpEnd::refused:
       return StreamError::reset;
-    case TcpEnd::peer_timeout:
     case TcpEnd::unreachable:
+      return StreamError::unreachable;
+    case TcpEnd::peer_timeout:
     case TcpEnd::connect_timeout:
       return StreamError::peer_timeout;
     case TcpEnd::keepalive_timeout:
@@ -165,7 +166,7 @@ void StackConnection::end(StreamError why) noexcept {
 void StackConnection::on_closed(TcpHandle, TcpEnd why, Instant) noexcept {
   if (phase_ == Phase::connecting) return connect_failed(why);
   const StreamError reason = stream_error(why);
-  core_.count_failure(reason);
+  count_stream_failure(core_.counters(), reason);
   if (was_reset_by_us(why)) ++core_.counters().resets_sent;
   over_ = reason;
   if (!write_end_) write_end_ = reason;

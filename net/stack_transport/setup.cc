@@ -99,6 +99,7 @@ TcpConfig tcp_config(const StackOptions& options) {
   TcpConfig config;
   config.max_connections = options.max_connections + options.max_waiting;
   config.max_listeners = options.max_listeners;
+  config.max_waiting = options.max_waiting;
   config.max_half_open = options.max_half_open;
   config.max_time_waits = options.max_time_waits;
   config.timestamps = options.timestamps;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <pinion/lib/log.h>
 #include <pinion/net/packet_copy.h>
 
 namespace pinion::detail {
@@ -37,6 +38,7 @@ TransportStats StackCore::stats() const noexcept {
   stats.bytes_in = tcp.bytes_in;
   stats.keepalive_probes = tcp.keepalive_probes;
   stats.receive_starved = tcp.dropped(TcpDrop::no_room);
+  stats.partial_checksums = partial_checksums();
   stats.buffers_free = packets_.available();
   stats.buffers_lowest = lowest_available_;
   return stats;
@@ -58,11 +60,17 @@ void StackCore::unmake(StackConnection& connection) noexcept {
 void StackCore::free(StackConnection& connection) noexcept {
   all_.erase(connection);
   connections_.release(connection);
+  tell_listeners();
   end_if_unused();
 }
 
 void StackCore::place_freed() noexcept {
   --places_;
+  tell_listeners();
+}
+
+/// There may be room for a client that waits: both a place and a record were needed.
+void StackCore::tell_listeners() noexcept {
   for (StackListener& listener : listeners_) listener.room_appeared();
 }
 
@@ -144,6 +152,20 @@ void StackCore::free(StackListener& listener) noexcept {
   end_if_unused();
 }
 
+tl::expected<TcpHandle, TcpConnectError> StackCore::open_tcp(const ConnectAwaiter& connect,
+                                                             StackConnection& connection) noexcept {
+  return host_->tcp().connect(
+      {.remote = connect.peer(), .options = socket_options(connect.options())}, &connection,
+      loop_.now());
+}
+
+/// What has ended keeps its record until that was told. Whether something had.
+bool StackCore::settle() noexcept {
+  if (host_->is_settled()) return false;
+  host_->end_of_burst(loop_.now());
+  return true;
+}
+
 bool StackCore::start_connect(ConnectAwaiter& connect) noexcept {
   const auto refuse = [&](StreamError why) {
     count_failure(why);
@@ -152,13 +174,17 @@ bool StackCore::start_connect(ConnectAwaiter& connect) noexcept {
   };
   if (draining_) return refuse(StreamError::draining);
   if (connect.timeout() <= Delay{}) return refuse(StreamError::connect_timeout);
-  if (!may_open()) make_room(true);
+  if (!may_open()) {
+    make_room(true);
+    settle();
+  }
   if (!may_open()) return refuse(StreamError::no_resources);
   StackConnection* const connection = make_connection();
   if (connection == nullptr) return refuse(StreamError::no_resources);
-  const auto tcp =
-      host_->tcp().connect({.remote = connect.peer(), .options = socket_options(connect.options())},
-                           connection, loop_.now());
+  auto tcp = open_tcp(connect, *connection);
+  if (!tcp && tcp.error() == TcpConnectError::no_resources && settle()) {
+    tcp = open_tcp(connect, *connection);
+  }
   if (!tcp) {
     unmake(*connection);
     const bool no_way = tcp.error() == TcpConnectError::unreachable;
@@ -211,6 +237,7 @@ std::size_t StackCore::serve(Instant now) noexcept {
   }
   for (const std::unique_ptr<Port>& port : ports_) done += port->flush(now);
   if (done != 0) watch_packets(now);
+  if (!told_of_checksums_) watch_checksums();
   return done;
 }
 
@@ -232,6 +259,21 @@ ParkAnswer StackCore::prepare_park() {
   const auto waits = [](const std::unique_ptr<Port>& port) { return port->waits(); };
   const bool busy = !late_.empty() || !host_->is_settled() || std::ranges::any_of(ports_, waits);
   return busy ? ParkAnswer::refuse() : ParkAnswer::elsewhere();
+}
+
+std::uint64_t StackCore::partial_checksums() const noexcept {
+  return host_->tcp().stats().faulty(wire::WireFault::tcp_checksum_partial) +
+         host_->udp().counters().malformed[wire_fault_index(wire::WireFault::udp_checksum_partial)];
+}
+
+/// Tells it once: to whoever waits for an answer, nothing else would say why there is none.
+void StackCore::watch_checksums() noexcept {
+  if (partial_checksums() == 0) return;
+  told_of_checksums_ = true;
+  log_warn(
+      "packets are dropped whose checksums their sender has left to a NIC: it is probably on this "
+      "machine, behind a veth pair, where there is none; fix: ethtool -K veth1 tx off, for the "
+      "interface at the sender's end");
 }
 
 void StackCore::watch_packets(Instant now) noexcept {

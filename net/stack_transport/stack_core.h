@@ -142,8 +142,14 @@ class StackCore final : public TransportBackend,
   [[nodiscard]] TcpSocketOptions socket_options(const StreamOptions& stream) const noexcept;
   std::size_t serve(Instant now) noexcept;
   [[nodiscard]] std::size_t settle_late_reads() noexcept;
+  [[nodiscard]] std::uint64_t partial_checksums() const noexcept;
+  void watch_checksums() noexcept;
   void watch_packets(Instant now) noexcept;
   void relieve() noexcept;
+  [[nodiscard]] tl::expected<TcpHandle, TcpConnectError> open_tcp(
+      const ConnectAwaiter& connect, StackConnection& connection) noexcept;
+  bool settle() noexcept;
+  void tell_listeners() noexcept;
   void end_if_unused() noexcept;
 
   Loop& loop_;
@@ -151,6 +157,7 @@ class StackCore final : public TransportBackend,
   const StackOptions options_;
   bool alive_ = true;
   bool draining_ = false;
+  bool told_of_checksums_ = false;
 
   std::unique_ptr<SlabPacketPool> small_packets_;
   std::unique_ptr<Host> host_;

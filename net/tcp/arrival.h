@@ -19,8 +19,8 @@
 namespace pinion {
 
 struct TcpArrival {
-  FourTuple tuple;
-  wire::TcpSegment segment;
+  FourTuple tuple{};
+  wire::TcpSegment segment{};
   PacketPtr packet;        ///< From the data on; its chain ends with them.
   std::uint32_t size = 0;  ///< Of the data.
 

@@ -6,7 +6,9 @@
 #include <pinion/lib/time.h>
 
 /// How many challenge acknowledgements go out (RFC 5961, 5 and 7): at most ten in five seconds for
-/// a connection, and at most a random number, around a thousand, in each second for all of them.
+/// a connection, and at most a random number, around a thousand, in each second for all of them. A
+/// record of SYN-RECEIVED or TIME-WAIT sends one in a second. All of these have a budget of their
+/// own, just as large: whoever floods them silences no connection.
 ///
 /// Only what a connection sends in answer to a RST, SYN or acknowledgement that doesn't fit is
 /// counted here. Data, probes and FINs are answered without asking.
@@ -15,14 +17,14 @@
 /// packet of his hit a connection (CVE-2016-5696). So the shared one is drawn anew each second and
 /// stands far above a connection's own.
 ///
-/// Ownership:  values: 4 bytes in a connection, one ChallengeBudget for each lcore.
+/// Ownership:  values: 4 bytes in a connection, 5 bits in a record, two budgets for each lcore.
 /// Threading:  one lcore.
 /// Cost:       a division by a constant and a few compares; one random number a second.
 /// Errors:     none. "No" means: drop the segment, and count it.
 
 namespace pinion {
 
-/// What all connections of an lcore may send.
+/// What all connections of an lcore may send, or all records.
 class ChallengeBudget {
  public:
   /// About `per_second` of them, 2 and more: half of it, and a random number below it beside.
@@ -46,6 +48,17 @@ class ChallengeBudget {
 };
 
 inline constexpr std::uint32_t kChallengesPerSecond = 1'000;
+
+/// The second of a record's last challenge: in another one it may send the next. Comes again after
+/// 32 seconds; then it blocks for one at most.
+[[nodiscard]] constexpr std::uint8_t challenge_second(Instant now) noexcept {
+  return static_cast<std::uint8_t>(now.time_since_epoch().count() / 1'000'000'000 & 0x1f);
+}
+
+/// What a new record has, which has sent none.
+[[nodiscard]] constexpr std::uint8_t no_challenge_second(Instant now) noexcept {
+  return (challenge_second(now) - 1U) & 0x1fU;
+}
 
 /// What one connection may send.
 class ChallengeLimit {

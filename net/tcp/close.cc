@@ -21,8 +21,9 @@ void Tcp::close(TcpHandle handle, Instant now) noexcept {
   if (c->over()) return;
   c->read_timed = c->write_timed = false;
   if (c->state == TcpState::syn_sent) return finish(*c, TcpEnd::aborted);
-  // RFC 2525, 2.17: so that the peer doesn't take for read what was not.
-  if (!c->receive.empty() || c->beyond.has_bytes()) return reset(*c, TcpEnd::aborted);
+  // RFC 2525, 2.17: so that the peer doesn't take for read what was not. What lies behind a hole
+  // was not acknowledged: it is discarded as what is still under way.
+  if (!c->receive.empty()) return reset(*c, TcpEnd::aborted);
   become_orphan(*c);
   queue_fin(*c);
   act(*c);
@@ -32,6 +33,7 @@ void Tcp::close(TcpHandle handle, Instant now) noexcept {
 void Tcp::become_orphan(TcpConnection& c) noexcept {
   c.discarding = true;
   c.read_at = in_ms(linger_ms_);
+  c.taken = 0;
   const std::uint32_t index = connections_.index_of(c);
   c.next_orphan = TcpListener::kNone;
   c.previous_orphan = last_orphan_;
@@ -45,6 +47,18 @@ void Tcp::leave_orphans(const TcpConnection& c) noexcept {
   const std::uint32_t previous = c.previous_orphan;
   (previous == TcpListener::kNone ? first_orphan_ : connections_.at(previous).next_orphan) = next;
   (next == TcpListener::kNone ? last_orphan_ : connections_.at(next).previous_orphan) = previous;
+}
+
+/// An orphan's peer has taken something: a segment's worth, and its time begins anew. By less it
+/// could hold on for ever.
+void Tcp::note_taken(TcpConnection& c, std::uint32_t acked) noexcept {
+  const std::uint32_t taken = c.taken + acked;
+  if (taken < c.mss) {
+    c.taken = static_cast<std::uint16_t>(taken);
+    return;
+  }
+  c.taken = 0;
+  c.read_at = in_ms(linger_ms_);
 }
 
 /// Whether an orphan's time is over: its peer may answer for ever and take nothing (RFC 6429, 4).

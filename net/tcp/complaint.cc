@@ -5,7 +5,8 @@
 #include "tcp.h"
 
 /// ICMP errors (RFC 9293, 3.9.2.2). Anybody can send one: it counts only if it quotes a number that
-/// is in flight, and never ends a connection that is established (RFC 5927).
+/// is in flight, and never ends a connection that is established (RFC 5927). It is remembered as
+/// the reason, should the peer be given up before it has acknowledged anything more.
 
 namespace pinion {
 
@@ -54,6 +55,17 @@ void Tcp::learn_mtu(TcpConnection& c, std::size_t mtu) noexcept {
   c.snd_nxt = c.snd_una;
   c.timer = TcpTimer::none;
   touch(c);
+}
+
+/// Adopts what others have learnt of the path (RFC 1191, 6.2; RFC 8201, 5.2). Whether something in
+/// flight may have been too big: it is lost, then, and goes out again. (After 256 changes since the
+/// last look there seems to be none: a timeout finds it.)
+bool Tcp::follow_path(TcpConnection& c) noexcept {
+  c.paths_seen = paths_;
+  if (!adopt_path_mss(c) || c.flight() <= c.mss) return false;
+  c.snd_nxt = c.snd_una;
+  c.timer = TcpTimer::none;
+  return true;
 }
 
 /// Segments become smaller if the path takes less than they were. Whether they did.

@@ -109,13 +109,14 @@ struct alignas(64) TcpTransfer {
   bool told_end : 1 = false;
   bool waits_for_accept : 1 = false;
   bool syn_resent : 1 = false;
-  bool soft_error : 1 = false;    ///< ICMP has complained of our SYN.
+  bool soft_error : 1 = false;    ///< ICMP has complained, and nothing was acknowledged since.
   bool read_timed : 1 = false;    ///< `read_at` counts.
   bool write_timed : 1 = false;   ///< `write_at` counts.
   bool progress : 1 = false;      ///< The peer has acknowledged something in this burst.
   bool received : 1 = false;      ///< Data has come in this burst.
   bool has_read : 1 = false;      ///< Room was made: the peer may have to hear of it.
   bool resend_first : 1 = false;  ///< What is at SND.UNA is taken for lost.
+  bool heard : 1 = false;         ///< Something acceptable has come since `unacked_since`.
   /// Segments behind a hole in this burst, up to three, of a peer that counts acknowledgements.
   std::uint8_t beyond_hole : 2 = 0;
   std::uint8_t snd_scale : 4 = 0;  ///< Of the windows we receive (RFC 7323, 2.3),
@@ -137,9 +138,10 @@ struct alignas(64) TcpTransfer {
     TcpTimestampState timestamps;
     TimedSegment timed;
   };
-  TcpTime last_heard;  ///< When the last acceptable segment came.
+  TcpTime last_heard;  ///< When the last acceptable segment came, as far as keepalive counts it.
 
-  Congestion congestion;
+  [[no_unique_address]] Congestion congestion;
+  std::uint8_t paths_seen = 0;  ///< Of the layer's `paths_`: as of then `mss` fits the path.
   [[no_unique_address]] RoundTrip round_trip;
   union {
     std::uint16_t listener = 0;   ///< While it waits to be accepted.
@@ -190,7 +192,10 @@ struct TcpUserSide {
     std::uint32_t keepalive_idle_ms;
     std::uint32_t previous_orphan;  ///< and before.
   };
-  std::uint16_t keepalive_interval_ds = 0;  ///< In tenths of a second.
+  union {
+    std::uint16_t keepalive_interval_ds = 0;  ///< In tenths of a second.
+    std::uint16_t taken;  ///< What an orphan's peer has since `read_at` was set: bytes.
+  };
   std::uint8_t keepalive_limit = 0;
   std::uint8_t keepalive_sent = 0;  ///< Probes since `last_heard`.
 };

@@ -36,6 +36,7 @@ Result<void> check_bounds(const TcpConfig& config) {
   if (config.max_listeners < 1 || config.max_listeners > kMostHalfOpen) {
     return out_of_range("max_listeners", "1 to 65535");
   }
+  if (config.max_waiting < 1) return out_of_range("max_waiting", "1 and more");
   if (config.max_half_open < 1 || config.max_half_open > kMostHalfOpen) {
     return out_of_range("max_half_open", "1 to 65535");
   }

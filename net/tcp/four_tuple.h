@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -59,7 +60,13 @@ class CompactAddress {
     return words_;
   }
 
-  friend constexpr bool operator==(const CompactAddress&, const CompactAddress&) noexcept = default;
+  /// In two words, without a call.
+  friend constexpr bool operator==(const CompactAddress& a, const CompactAddress& b) noexcept {
+    using Words = std::array<std::uint64_t, 2>;
+    const auto ours = std::bit_cast<Words>(a.words_);
+    const auto theirs = std::bit_cast<Words>(b.words_);
+    return ours[0] == theirs[0] && ours[1] == theirs[1];
+  }
 
  private:
   static constexpr std::uint32_t kMapped = 0xffffU;
@@ -85,7 +92,7 @@ struct FourTuple {
                                                                   const Endpoint& remote) noexcept {
     const auto ours = CompactAddress::of(local.address);
     const auto theirs = CompactAddress::of(remote.address);
-    if (!ours || !theirs || ours->is_v4() != theirs->is_v4()) return std::nullopt;
+    if (!ours || !theirs || local.address.is_v4() != remote.address.is_v4()) return std::nullopt;
     return FourTuple{*ours, *theirs, local.port, remote.port};
   }
 

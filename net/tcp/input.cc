@@ -150,6 +150,7 @@ void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
 /// The peer is there.
 void Tcp::note_heard(TcpConnection& c) noexcept {
   c.last_heard = time_after_;
+  c.heard = true;
   c.keepalive_sent = 0;
 }
 
@@ -171,7 +172,9 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
     c.ack_now = true;
     return;
   }
-  if (c.discarding && a.size != 0 && has_passed(c.read_at)) {
+  // New data (RFC 9293, 3.6.1): with a FIN those that have come before may come once more.
+  const bool has_new = a.size != 0 && after(a.text_begin() + a.size, c.rcv_nxt());
+  if (c.discarding && has_new && has_passed(c.read_at)) {
     drop(TcpDrop::data_after_close);
     return reset(c, TcpEnd::data_after_close);
   }
@@ -188,6 +191,7 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
                    c.receive, c.beyond, receive_memory_, out_of_order_memory_);
   stats_.bytes_in += outcome.delivered;
   if (outcome.outside) drop(TcpDrop::out_of_window);
+  if (outcome.after_fin) drop(TcpDrop::data_after_fin);
   if (outcome.duplicate) drop(TcpDrop::duplicate_data);
   if (outcome.no_room) drop(TcpDrop::no_room);
   if (outcome.delivered != 0) {
@@ -201,7 +205,8 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
       c.add(TcpNews::readable);
     }
   }
-  if (outcome.out_of_order || outcome.duplicate || outcome.outside || outcome.no_room) {
+  if (outcome.out_of_order || outcome.duplicate || outcome.outside || outcome.after_fin ||
+      outcome.no_room) {
     c.ack_now = true;
   }
   const bool one_more = outcome.out_of_order && outcome.delivered == 0 && !c.with_sack;

@@ -79,8 +79,11 @@ void Tcp::input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept {
                            a.sequence() == c.rcv_nxt();
   if (!c.synchronized() || !numbers_fit) return;
   if (before(ack, c.snd_una) || after(ack, c.snd_max)) return;
-  // Without anything new it may be an old one.
-  if (a.sequence() != c.rcv_nxt() && ack == c.snd_una) return;
+  if (a.sequence() != c.rcv_nxt() && ack == c.snd_una) {
+    // Without anything new it may be an old one; but a probe is of a peer that is there (MUST-26).
+    if (a.sequence() + 1 == c.rcv_nxt()) note_heard(c);
+    return;
+  }
   note_heard(c);
   if (after(ack, c.snd_una)) acknowledge(c, a);
   update_window(c, a);
@@ -102,10 +105,14 @@ void Tcp::acknowledge(TcpConnection& c, const TcpArrival& a) noexcept {
   if (before(c.snd_nxt, ack)) c.snd_nxt = ack;
   c.retransmissions = 0;
   c.unacked_since = time_;
+  c.soft_error = false;
   c.progress = true;
+  if (c.discarding) note_taken(c, acked);
   const AckResponse response = c.congestion.on_ack(ack, acked, flight);
   if (response.retransmit_first) c.resend_first = true;
-  if (response.restart_timer || c.timer == TcpTimer::persist) c.timer = TcpTimer::none;
+  // What runs still ends an orphan whose peer takes a byte now and then.
+  const bool restart = response.restart_timer || c.timer == TcpTimer::persist;
+  if (restart && !is_overdue(c)) c.timer = TcpTimer::none;
   if (c.wants_write && has_write_room(c)) {
     c.wants_write = false;
     c.add(TcpNews::writable);
@@ -156,13 +163,18 @@ void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
   const std::uint16_t field = a.segment.header.window;
   // In a SYN it isn't scaled (RFC 7323, 2.2).
   const std::uint32_t window = std::uint32_t{field} << (a.has(TcpFlag::syn) ? 0 : c.snd_scale);
-  if (c.snd_wnd == 0 && window != 0) {
+  const bool opens = c.snd_wnd == 0 && window != 0;
+  c.snd_wnd = window;
+  if (opens) {
     // The probes' backoff is over, and what they had in flight only now begins to wait for an
     // acknowledgement.
     c.retransmissions = 0;
     if (c.in_flight()) c.unacked_since = time_;
+    // What a small window takes doesn't wait for the next probe either (3.8.6.2.1). It isn't put
+    // off: a window could open and shut time and again.
+    const TcpTime soon = in_ms(persist_delay(c));
+    if (c.timer == TcpTimer::persist && soon - c.retransmit_at < 0) c.retransmit_at = soon;
   }
-  c.snd_wnd = window;
   c.snd_wl1 = a.sequence();
   // MAX.SND.WND is kept as if it had been scaled.
   const std::uint32_t unit = std::uint32_t{1} << c.snd_scale;

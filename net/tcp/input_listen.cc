@@ -60,9 +60,8 @@ void Tcp::input_time_wait(const TimeWaitRecord& record, TcpArrival& a) noexcept 
     case TimeWaitVerdict::drop:
       return drop(TcpDrop::time_wait);
     case TimeWaitVerdict::challenge:
-      if (!count_challenge(challenge_budget_.take(now_, random_))) {
-        return drop(TcpDrop::time_wait);
-      }
+      if (!may_challenge(record.challenged)) return drop(TcpDrop::time_wait);
+      time_waits_.note_challenge(record, now_);
       break;
     case TimeWaitVerdict::acknowledge:
       break;
@@ -113,7 +112,7 @@ void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
     drop(TcpDrop::handshake_ack);
     return answer_by_reset(a);
   }
-  if (listener.is_full()) return drop(TcpDrop::backlog_full);
+  if (is_full(listener)) return drop(TcpDrop::backlog_full);
   Agreement agreement{.peer_mss = record.mss,
                       .timestamps = record.timestamps,
                       .sack = record.sack,
@@ -140,7 +139,7 @@ void Tcp::input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept
 }
 
 /// PAWS and the sequence number; what fails either is answered by what we expect.
-bool Tcp::fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept {
+bool Tcp::fits_half_open(SynRecord& record, const TcpArrival& a) noexcept {
   const wire::SequenceNumber next = record.peer + 1;
   TcpDrop why = TcpDrop::out_of_window;
   bool fits = is_acceptable(next, next + offered_in_syn(listeners_[record.listener].options), a);
@@ -166,8 +165,16 @@ bool Tcp::fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept 
   return false;
 }
 
-void Tcp::challenge(const SynRecord& record, const FourTuple& tuple) noexcept {
-  if (count_challenge(challenge_budget_.take(now_, random_))) acknowledge(record, tuple);
+void Tcp::challenge(SynRecord& record, const FourTuple& tuple) noexcept {
+  if (!may_challenge(record.challenged)) return;
+  record.challenged = challenge_second(now_) & 0x1fU;
+  acknowledge(record, tuple);
+}
+
+/// Whether a record sends a challenge, of which the last was in the second `last`.
+bool Tcp::may_challenge(std::uint8_t last) noexcept {
+  return count_challenge(challenge_second(now_) != last &&
+                         record_challenge_budget_.take(now_, random_));
 }
 
 void Tcp::acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept {
@@ -192,7 +199,7 @@ bool Tcp::input_listen(TcpListener& listener, TcpArrival& a,
     return refuse_for(TcpDrop::listen_flags);
   }
   if (!a.has(TcpFlag::syn)) return refuse_for(TcpDrop::listen_flags);
-  if (listener.is_full()) return refuse_for(TcpDrop::backlog_full);
+  if (is_full(listener)) return refuse_for(TcpDrop::backlog_full);
   if (scarce(packets_, kSynReserve)) return refuse_for(TcpDrop::packets_scarce);
   return answer_syn(listener, a, behind);
 }
@@ -246,7 +253,7 @@ bool Tcp::accept_cookie(TcpListener& listener, TcpArrival& a) noexcept {
   const std::optional<std::uint16_t> mss =
       cookies_.check(a.tuple, irs, a.acknowledgment() - 1, now_);
   if (!mss) return false;
-  if (listener.is_full()) {
+  if (is_full(listener)) {
     drop(TcpDrop::backlog_full);
     return true;
   }

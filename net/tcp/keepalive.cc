@@ -10,7 +10,6 @@ namespace pinion {
 
 void Tcp::apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexcept {
   constexpr std::uint32_t kLeastIdleMs = 1'000;
-  c.keepalive_sent = 0;
   c.keepalive_idle_ms = 0;
   if (keepalive.idle == kNoTimeout) return;
   c.keepalive_idle_ms = std::max(to_tcp_milliseconds(keepalive.idle), kLeastIdleMs);
@@ -19,10 +18,24 @@ void Tcp::apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexc
   c.keepalive_limit = static_cast<std::uint8_t>(std::clamp(keepalive.probes, 1, 127));
 }
 
-/// When the next probe goes out, or the peer is given up.
-TcpTime Tcp::keepalive_due(const TcpConnection& c) const noexcept {
-  const std::uint32_t interval_ms = c.keepalive_interval_ds * 100U;
-  return c.last_heard + c.keepalive_idle_ms + c.keepalive_sent * interval_ms;
+/// How long the peer may be silent until the next probe goes out, or it is given up.
+std::uint32_t Tcp::keepalive_patience_ms(const TcpConnection& c) noexcept {
+  return c.keepalive_idle_ms + c.keepalive_sent * (c.keepalive_interval_ds * 100U);
+}
+
+TcpTime Tcp::keepalive_due(const TcpConnection& c) noexcept {
+  return c.last_heard + keepalive_patience_ms(c);
+}
+
+/// Of a longer silence, which nobody has asked about, that part counts after which the next probe
+/// is due: the others follow at their interval. One of weeks would even lie ahead, by a clock of 32
+/// bits.
+void Tcp::bound_silence(TcpConnection& c) const noexcept {
+  const std::uint32_t patience = keepalive_patience_ms(c);
+  const std::int32_t silence = time_after_ - c.last_heard;
+  if (silence < 0 || static_cast<std::uint32_t>(silence) > patience) {
+    c.last_heard = TcpTime(time_after_.value() - patience);
+  }
 }
 
 void Tcp::set_application_timer(TcpConnection& c) noexcept {
@@ -67,15 +80,25 @@ void Tcp::on_application_timer(TcpConnection& c) noexcept {
 /// MUST-29). While something is in flight its retransmissions are the probes, and no other goes
 /// out; they count all the same. Not those of a shut window, which come ever less often though each
 /// is answered.
+///
+/// The next one counts from now on: when the lcore was held up, the silence was not the peer's. If
+/// it was for an interval and more, the answer to the last probe may wait to be read.
 void Tcp::on_keepalive(TcpConnection& c) noexcept {
+  const std::uint32_t interval_ms = c.keepalive_interval_ds * 100U;
+  const auto late_ms = static_cast<std::uint32_t>(time_after_ - keepalive_due(c));
+  c.last_heard = c.last_heard + late_ms;
   if (c.keepalive_sent >= c.keepalive_limit) {
-    ++stats_.keepalive_timeouts;
-    return reset(c, TcpEnd::keepalive_timeout);
+    if (late_ms < interval_ms) {
+      ++stats_.keepalive_timeouts;
+      return reset(c, TcpEnd::keepalive_timeout);
+    }
+    c.last_heard = c.last_heard + interval_ms;
+    return;
   }
   if (!c.in_flight() || c.timer == TcpTimer::persist) {
     if (!emit(c, c.snd_una - 1, {}, {}, 0)) {
       // Nobody was asked: the same time must pass once more.
-      c.last_heard = c.last_heard + c.keepalive_interval_ds * 100U;
+      c.last_heard = c.last_heard + interval_ms;
       return;
     }
     ++stats_.keepalive_probes;

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <utility>
 
 #include "../stack/ip_kinds.h"
+#include "segment_size.h"
 #include "tcp.h"
 
 /// Listeners, and the connections that wait to be accepted.
@@ -32,6 +34,7 @@ Result<TcpListenerHandle> Tcp::listen(const Endpoint& endpoint, const TcpListenO
   *place = TcpListener{
       .endpoint = endpoint, .options = options, .acceptor = acceptor, .generation = generation};
   if (place->options.backlog == 0) place->options.backlog = 1;
+  ++listening_;
   return TcpListenerHandle{.index = static_cast<std::uint32_t>(place - listeners_.data()),
                            .generation = generation};
 }
@@ -56,6 +59,7 @@ void Tcp::close(TcpListenerHandle handle, Instant now) noexcept {
   // Whoever listens there next has other options, and may be somebody else.
   syn_cache_.remove_all_for(index_of(*listener));
   ++listener->generation;
+  --listening_;
   listener->acceptor = nullptr;
 }
 
@@ -69,6 +73,7 @@ TcpHandle Tcp::accept(TcpListenerHandle handle, TcpObserver* observer) noexcept 
   if (listener == nullptr || listener->first == TcpListener::kNone) return {};
   TcpConnection& c = connections_.at(listener->first);
   leave_accept_queue(c);
+  adopt_options(c, listener->options.socket);
   c.observer = observer;
   touch(c);
   return connections_.handle_of(c);
@@ -93,6 +98,12 @@ TcpListener* Tcp::listener_for(const FourTuple& tuple) noexcept {
   return for_any;
 }
 
+/// Who accepts nobody keeps no other listener's clients out.
+bool Tcp::is_full(const TcpListener& listener) const noexcept {
+  const std::size_t part = std::max<std::size_t>(config_.max_waiting / listening_, 1);
+  return listener.waiting >= std::min<std::size_t>(listener.options.backlog, part);
+}
+
 void Tcp::wait_for_accept(TcpListener& listener, TcpConnection& c) noexcept {
   const std::uint32_t index = connections_.index_of(c);
   c.waits_for_accept = true;
@@ -115,8 +126,18 @@ void Tcp::leave_accept_queue(TcpConnection& c) noexcept {
       previous;
   --listener.waiting;
   c.waits_for_accept = false;
-  c.traffic_class = dscp_of(listener.options.socket.traffic_class);
   c.observer = nullptr;
+}
+
+/// What the listener was told since the handshake, but for what that has promised.
+void Tcp::adopt_options(TcpConnection& c, const TcpSocketOptions& options) noexcept {
+  c.no_delay = options.no_delay;
+  c.traffic_class = dscp_of(options.traffic_class);
+  c.send.set_limit(std::clamp(options.send_buffer, kLeastBuffer, kLargestBuffer));
+  apply_keepalive(c, options.keepalive);
+  apply_user_timeout(c, options.user_timeout);
+  if (c.has_keepalive()) bound_silence(c);
+  set_application_timer(c);
 }
 
 }  // namespace pinion

@@ -13,8 +13,9 @@
 /// Ownership:  the layer's. The connections are the pool's.
 /// Threading:  one lcore.
 /// Cost:       a value of some 100 bytes.
-/// Full:       with `backlog` connections waiting, the handshake's last acknowledgement is dropped,
-///             so that the peer sends it or its data again, until there is room or it gives up.
+/// Full:       with `backlog` connections waiting, or its part of the layer's max_waiting, the
+///             handshake's last acknowledgement is dropped, so that the peer sends it or its data
+///             again, until there is room or it gives up.
 
 namespace pinion {
 
@@ -31,7 +32,6 @@ struct TcpListener {
   bool has_news = false;  ///< Somebody has come whom the acceptor hasn't been told of.
 
   [[nodiscard]] bool listens() const noexcept { return generation % 2 != 0; }
-  [[nodiscard]] bool is_full() const noexcept { return waiting >= options.backlog; }
 };
 
 }  // namespace pinion

@@ -79,6 +79,7 @@ TcpConnection* Tcp::make_connection(const FourTuple& tuple, wire::SequenceNumber
   const bool added = table_.insert(table_hash(table_secret_, tuple), connections_.index_of(*c));
   PINION_ASSERT(added);  // It has as much room as the pool.
   c->last_heard = time_after_;
+  c->paths_seen = paths_;
   apply_keepalive(*c, options.keepalive);
   apply_user_timeout(*c, options.user_timeout);
   return c;
@@ -142,7 +143,8 @@ void Tcp::agree(TcpConnection& c, const Agreement& agreement) noexcept {
   } else {
     std::construct_at(&c.timed);
   }
-  const std::uint16_t most = std::min(std::max(agreement.peer_mss, kLeastMss), c.mss);
+  const std::uint16_t most =
+      std::min({std::max(agreement.peer_mss, kLeastMss), c.mss, path_mss(c.tuple)});
   c.mss = static_cast<std::uint16_t>(most - fixed_options_size(c.with_timestamps));
 }
 
@@ -159,6 +161,7 @@ void Tcp::establish(TcpConnection& c, const TcpArrival& a) noexcept {
   c.round_trip.handshake_done(c.syn_resent);
   c.snd_una = c.snd_max;
   c.retransmissions = 0;
+  c.soft_error = false;
   c.timer = TcpTimer::none;
   c.progress = true;
   c.unacked_since = time_;

@@ -25,6 +25,7 @@ std::size_t blocks_beside_data(const TcpConnection& c) noexcept {
 
 void Tcp::output(TcpConnection& c) noexcept {
   if (c.synchronized()) {
+    if (c.paths_seen != paths_) static_cast<void>(follow_path(c));
     if (c.resend_first) send_first_again(c);
     send_data(c);
   }
@@ -44,7 +45,9 @@ void Tcp::send_data(TcpConnection& c) noexcept {
 /// sent, only that it was before the last acknowledgement is known.
 void Tcp::restart_if_idle(TcpConnection& c) noexcept {
   if (c.in_flight()) return;
-  if (ms_since(c.unacked_since) > c.round_trip.timeout_us(retransmission_) / 1'000) {
+  // Weeks ago seems to lie ahead, by a clock of 32 bits.
+  const auto idle_ms = static_cast<std::uint32_t>(time_ - c.unacked_since);
+  if (idle_ms > c.round_trip.timeout_us(retransmission_) / 1'000) {
     c.congestion.restart_after_idle();
   }
 }
@@ -106,7 +109,10 @@ bool Tcp::send_piece(TcpConnection& c, const Piece& piece) noexcept {
 
 void Tcp::note_sent(TcpConnection& c, wire::SequenceNumber begin,
                     wire::SequenceNumber end) noexcept {
-  if (!c.in_flight()) c.unacked_since = time_;
+  if (!c.in_flight()) {
+    c.unacked_since = time_;
+    c.heard = false;
+  }
   const bool again = before(begin, c.snd_max);
   if (again) ++stats_.retransmitted_segments;
   if (!c.with_timestamps) {

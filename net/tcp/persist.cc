@@ -26,8 +26,8 @@ std::uint32_t Tcp::persist_delay(const TcpConnection& c) const noexcept {
 
 /// Whether nobody has answered the probe at `unacked_since`, nor any later one. It is the first
 /// that wasn't, so that the silence before it, of a connection with nothing to say, doesn't count.
-bool Tcp::probes_unanswered(const TcpConnection& c) const noexcept {
-  return c.retransmissions != 0 && c.last_heard - c.unacked_since < 0;
+bool Tcp::probes_unanswered(const TcpConnection& c) noexcept {
+  return c.retransmissions != 0 && !c.heard;
 }
 
 /// As long as the peer answers, the connection stays, however long the window is shut (MUST-37).
@@ -47,6 +47,8 @@ void Tcp::on_persist_timeout(TcpConnection& c) noexcept {
       return;
     }
     c.unacked_since = time_;
+    c.heard = false;
+    c.soft_error = false;
   } else if (patience_left_ms(c) == 0) {
     return give_up(c);
   }

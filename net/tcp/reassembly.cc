@@ -50,7 +50,8 @@ TextOutcome receive_text(SegmentText segment, ReceiveQueue& queue, OutOfOrder& b
   // A FIN needs no room: it may stand at the edge itself.
   outcome.outside = after(text.end(), queue.edge());
   text.cut_behind(queue.edge());
-  if (beyond.fin_before(text.end())) text.cut_behind(beyond.fin());
+  outcome.after_fin = beyond.fin_before(text.end());
+  if (outcome.after_fin) text.cut_behind(beyond.fin());
 
   const wire::SequenceNumber end = text.end();
   if (!text.bytes.empty() && text.begin == queue.next()) {

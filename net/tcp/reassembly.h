@@ -31,7 +31,8 @@ struct TextOutcome {
   bool fin = false;             ///< RCV.NXT has moved past the peer's FIN, for the first time.
   bool out_of_order = false;    ///< Acknowledge at once: a gap is there, or was (RFC 5681, 4.2).
   bool duplicate = false;       ///< Acknowledge at once: it had bytes that were there already.
-  bool outside = false;         ///< It had bytes, or a FIN, beyond the window.
+  bool outside = false;         ///< It had bytes, or a FIN, beyond the window,
+  bool after_fin = false;       ///< or behind the FIN that the peer has sent before.
   bool no_room = false;         ///< Bytes of it were dropped since memory is short.
 };
 

@@ -12,18 +12,27 @@ namespace pinion {
 
 using wire::TcpFlag;
 
-/// What the path to the peer takes.
-std::uint16_t Tcp::path_mss(const FourTuple& tuple) const noexcept {
-  const std::size_t mtu = ip_.path_mtu(tuple.local.address(), tuple.remote.address());
+namespace {
+
+std::uint16_t mss_within(std::size_t mtu, const FourTuple& tuple) noexcept {
   const std::size_t headers = fixed_headers_size(tuple);
   const std::size_t left = mtu > headers ? mtu - headers : 0;
   return static_cast<std::uint16_t>(std::clamp<std::size_t>(left, kLeastMss, 65'535));
 }
 
-/// What our SYN says that we take, options not counted (RFC 6691).
+}  // namespace
+
+/// What the path to the peer takes.
+std::uint16_t Tcp::path_mss(const FourTuple& tuple) const noexcept {
+  return mss_within(ip_.path_mtu(tuple.local.address(), tuple.remote.address()), tuple);
+}
+
+/// What our SYN says that we take, options not counted (RFC 6691): not less because the path takes
+/// less of what we send (RFC 1191, 3.1).
 std::uint16_t Tcp::announced_mss(const FourTuple& tuple, std::uint16_t clamp) const noexcept {
-  const std::uint16_t path = path_mss(tuple);
-  return clamp == 0 ? path : std::min(path, std::max(clamp, kLeastClamp));
+  const std::uint16_t most =
+      mss_within(ip_.link_mtu(tuple.local.address(), tuple.remote.address()), tuple);
+  return clamp == 0 ? most : std::min(most, std::max(clamp, kLeastClamp));
 }
 
 /// The smallest window scale by which the whole buffer can be offered.

@@ -93,6 +93,10 @@ class SendQueue {
   }
 
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+  void set_limit(std::uint32_t limit) noexcept {
+    PINION_ASSERT(limit <= kMaxLimit);
+    limit_ = limit;
+  }
 
   /// Whether write() takes nothing until something is acknowledged.
   [[nodiscard]] bool full() const noexcept { return true_size() >= limit_; }

@@ -29,6 +29,7 @@ SynRecord* SynCache::insert(const FourTuple& tuple, const SynRecord& record, Ins
   stored.local_port = tuple.local_port;
   stored.local_address = *local;
   stored.retransmissions = 0;
+  stored.challenged = no_challenge_second(now) & 0x1fU;
   enqueue(index, now);
   const bool inserted = table_.insert(table_hash(secret_, tuple), index);
   PINION_ASSERT(inserted);

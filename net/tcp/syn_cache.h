@@ -8,6 +8,7 @@
 #include <pinion/lib/time.h>
 
 #include "../wire/sequence_number.h"
+#include "challenge_limit.h"
 #include "connection_table.h"
 #include "four_tuple.h"
 #include "local_addresses.h"
@@ -37,12 +38,13 @@ struct SynRecord {
   CompactAddress remote{};
   std::uint16_t remote_port = 0;
   std::uint16_t local_port = 0;
-  std::uint16_t local_address = 0;   ///< Among the cache's LocalAddresses.
-  std::uint16_t mss = 0;             ///< The peer's.
-  wire::SequenceNumber sequence{};   ///< Of our SYN-ACK.
-  wire::SequenceNumber peer{};       ///< Of the peer's SYN.
-  std::uint32_t ts_recent = 0;       ///< The SYN's TSval.
-  std::uint8_t retransmissions = 0;  ///< Of our SYN-ACK.
+  std::uint16_t local_address = 0;       ///< Among the cache's LocalAddresses.
+  std::uint16_t mss = 0;                 ///< The peer's.
+  wire::SequenceNumber sequence{};       ///< Of our SYN-ACK.
+  wire::SequenceNumber peer{};           ///< Of the peer's SYN.
+  std::uint32_t ts_recent = 0;           ///< The SYN's TSval.
+  std::uint8_t retransmissions : 3 = 0;  ///< Of our SYN-ACK.
+  std::uint8_t challenged : 5 = 0;       ///< Last: challenge_second().
   std::uint8_t window_scale : 4 = 0;
   bool scales : 1 = false;  ///< The SYN had a window scale.
   bool timestamps : 1 = false;

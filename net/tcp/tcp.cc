@@ -20,37 +20,39 @@ void Tcp::receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexc
   note(now);
   ++stats_.segments_in;
   if (arrival.broadcast) return drop(TcpDrop::broadcast);
-  std::optional<TcpArrival> a = read_segment(std::move(packet), arrival);
-  if (!a) return;
-  if (TcpConnection* const c = find(a->tuple); c != nullptr) return input(*c, *a);
-  input_unknown(*a);
+  TcpArrival a{.packet = std::move(packet)};
+  if (!read_segment(a, arrival)) return;
+  if (TcpConnection* const c = find(a.tuple); c != nullptr) return input(*c, a);
+  input_unknown(a);
 }
 
-std::optional<TcpArrival> Tcp::read_segment(PacketPtr packet, const IpArrival& arrival) noexcept {
-  const std::size_t size = packet->chain_size();
+/// Fills in what the packet has. False, and counted, when that is no segment.
+bool Tcp::read_segment(TcpArrival& a, const IpArrival& arrival) noexcept {
+  const std::size_t size = a.packet->chain_size();
   const auto count = [this](wire::WireFault fault) {
     ++stats_.faults[wire::wire_fault_index(fault)];
-    return std::nullopt;
+    return false;
   };
   if (size >= wire::kTcpHeaderSize &&
-      !wire::tcp_checksum_good(*packet, size, arrival.source, arrival.destination)) {
-    return count(wire::WireFault::tcp_checksum);
+      !wire::tcp_checksum_good(*a.packet, size, arrival.source, arrival.destination)) {
+    return count(wire::tcp_checksum_partial(*a.packet, size, arrival.source, arrival.destination)
+                     ? wire::WireFault::tcp_checksum_partial
+                     : wire::WireFault::tcp_checksum);
   }
-  const wire::Parsed<wire::TcpSegment> segment = wire::parse_tcp(std::as_const(*packet).bytes());
-  if (!segment) return count(segment.error());
+  const auto fault = wire::read_tcp(std::as_const(*a.packet).bytes(), a.segment);
+  if (fault) return count(*fault);
   const std::optional<FourTuple> tuple =
-      FourTuple::between({arrival.destination, segment->header.destination_port},
-                         {arrival.source, segment->header.source_port});
+      FourTuple::between({arrival.destination, a.segment.header.destination_port},
+                         {arrival.source, a.segment.header.source_port});
   if (!tuple || is_never_a_host(arrival.source)) {
     drop(TcpDrop::address);
-    return std::nullopt;
+    return false;
   }
-  const std::size_t header_size = segment->header.size();
-  packet->remove_prefix(header_size);
-  return TcpArrival{.tuple = *tuple,
-                    .segment = *segment,
-                    .packet = std::move(packet),
-                    .size = static_cast<std::uint32_t>(size - header_size)};
+  const std::size_t header_size = a.segment.header.size();
+  a.packet->remove_prefix(header_size);
+  a.tuple = *tuple;
+  a.size = static_cast<std::uint32_t>(size - header_size);
+  return true;
 }
 
 TcpConnection* Tcp::find(const FourTuple& tuple) noexcept {
@@ -117,9 +119,9 @@ void Tcp::act(TcpConnection& c) noexcept {
 }
 
 void Tcp::tell_news(TcpConnection& c) noexcept {
-  if (c.waits_for_accept) return;
+  if (c.waits_for_accept || c.news == 0) return;
   using Tell = void (TcpObserver::*)(TcpHandle, Instant) noexcept;
-  constexpr std::pair<TcpNews, Tell> kNews[] = {
+  static constexpr std::pair<TcpNews, Tell> kNews[] = {
       {TcpNews::connected, &TcpObserver::on_connected},
       {TcpNews::readable, &TcpObserver::on_readable},
       {TcpNews::writable, &TcpObserver::on_writable},

@@ -111,6 +111,7 @@ class Tcp final : public IpTransport {
   void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept override;
   void complain(const IpComplaint& complaint, Instant now) noexcept override;
   void end_of_burst(Instant now) noexcept override;
+  void paths_shrank() noexcept override { ++paths_; }
 
   /// Whether end_of_burst() has nothing to do.
   [[nodiscard]] bool is_settled() const noexcept { return touched_.empty() && !acceptors_wait_; }
@@ -119,8 +120,8 @@ class Tcp final : public IpTransport {
   [[nodiscard]] Result<TcpListenerHandle> listen(const Endpoint& endpoint,
                                                  const TcpListenOptions& options,
                                                  TcpAcceptor* acceptor);
-  /// For the connections that come from now on. The receive buffer and max_segment stay what
-  /// listen() was told: answers to SYNs have promised them.
+  /// For the connections that are accepted from now on. The receive buffer and max_segment stay
+  /// what listen() was told: answers to SYNs have promised them.
   void set_options(TcpListenerHandle listener, const TcpListenOptions& options) noexcept;
   /// Stops listening. Connections that wait to be accepted are reset.
   void close(TcpListenerHandle listener, Instant now) noexcept;
@@ -161,7 +162,8 @@ class Tcp final : public IpTransport {
   void set_no_delay(TcpHandle handle, bool no_delay, Instant now) noexcept;
   /// Of the segments from now on.
   void set_traffic_class(TcpHandle handle, std::uint8_t traffic_class) noexcept;
-  /// Counts the idle time from now.
+  /// The silence so far counts: a probe may be due at once. Probes that were not answered
+  /// stay counted.
   void set_keepalive(TcpHandle handle, const TcpKeepalive& keepalive, Instant now) noexcept;
   /// kNoTimeout: the layer's limit.
   void set_user_timeout(TcpHandle handle, Delay timeout) noexcept;
@@ -233,8 +235,7 @@ class Tcp final : public IpTransport {
   // tcp.cc: finding the connection; the end of a burst.
   void note(Instant now) noexcept;
   void drop(TcpDrop why) noexcept { ++stats_.drops[static_cast<std::size_t>(why)]; }
-  [[nodiscard]] std::optional<TcpArrival> read_segment(PacketPtr packet,
-                                                       const IpArrival& arrival) noexcept;
+  [[nodiscard]] bool read_segment(TcpArrival& a, const IpArrival& arrival) noexcept;
   [[nodiscard]] TcpConnection* find(const FourTuple& tuple) noexcept;
   void remove_from_table(const TcpConnection& c) noexcept;
   /// Whether less than this part of the pool is left.
@@ -291,6 +292,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] Agreement agreement_of(const TcpConnection& c, const TcpArrival& a) const noexcept;
   void establish(TcpConnection& c, const TcpArrival& a) noexcept;
   [[nodiscard]] TcpListener* listener_for(const FourTuple& tuple) noexcept;
+  [[nodiscard]] bool is_full(const TcpListener& listener) const noexcept;
   [[nodiscard]] std::uint16_t index_of(const TcpListener& listener) const noexcept {
     return static_cast<std::uint16_t>(&listener - listeners_.data());
   }
@@ -301,8 +303,9 @@ class Tcp final : public IpTransport {
                        std::optional<std::uint32_t> ts_recent) noexcept;
   void input_half_open(SynRecord& record, TcpArrival& a) noexcept;
   void input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept;
-  [[nodiscard]] bool fits_half_open(const SynRecord& record, const TcpArrival& a) noexcept;
-  void challenge(const SynRecord& record, const FourTuple& tuple) noexcept;
+  [[nodiscard]] bool fits_half_open(SynRecord& record, const TcpArrival& a) noexcept;
+  void challenge(SynRecord& record, const FourTuple& tuple) noexcept;
+  [[nodiscard]] bool may_challenge(std::uint8_t last) noexcept;
   void acknowledge(const SynRecord& record, const FourTuple& tuple) noexcept;
   bool input_listen(TcpListener& listener, TcpArrival& a,
                     std::optional<wire::SequenceNumber> behind) noexcept;
@@ -317,11 +320,13 @@ class Tcp final : public IpTransport {
                                            bool syn_resent) noexcept;
   void wait_for_accept(TcpListener& listener, TcpConnection& c) noexcept;
   void leave_accept_queue(TcpConnection& c) noexcept;
+  void adopt_options(TcpConnection& c, const TcpSocketOptions& options) noexcept;
   [[nodiscard]] TcpListener* find(TcpListenerHandle handle) noexcept;
 
   // complaint.cc.
   void learn_mtu(TcpConnection& c, std::size_t mtu) noexcept;
   bool adopt_path_mss(TcpConnection& c) noexcept;
+  bool follow_path(TcpConnection& c) noexcept;
 
   // segment.cc: sizes, windows and headers.
   [[nodiscard]] std::uint16_t path_mss(const FourTuple& tuple) const noexcept;
@@ -374,10 +379,12 @@ class Tcp final : public IpTransport {
   [[nodiscard]] Delay patience(const TcpConnection& c) const noexcept;
   [[nodiscard]] std::uint32_t patience_left_ms(const TcpConnection& c) const noexcept;
   void on_persist_timeout(TcpConnection& c) noexcept;
-  [[nodiscard]] bool probes_unanswered(const TcpConnection& c) const noexcept;
+  [[nodiscard]] static bool probes_unanswered(const TcpConnection& c) noexcept;
   void send_window_probe(TcpConnection& c) noexcept;
   [[nodiscard]] std::uint32_t persist_delay(const TcpConnection& c) const noexcept;
-  [[nodiscard]] TcpTime keepalive_due(const TcpConnection& c) const noexcept;
+  [[nodiscard]] static std::uint32_t keepalive_patience_ms(const TcpConnection& c) noexcept;
+  [[nodiscard]] static TcpTime keepalive_due(const TcpConnection& c) noexcept;
+  void bound_silence(TcpConnection& c) const noexcept;
   void on_keepalive(TcpConnection& c) noexcept;
   static void apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexcept;
   static void apply_user_timeout(TcpConnection& c, Delay timeout) noexcept;
@@ -389,6 +396,7 @@ class Tcp final : public IpTransport {
   void queue_fin(TcpConnection& c) noexcept;
   void become_orphan(TcpConnection& c) noexcept;
   void leave_orphans(const TcpConnection& c) noexcept;
+  void note_taken(TcpConnection& c, std::uint32_t acked) noexcept;
   [[nodiscard]] bool is_overdue(const TcpConnection& c) const noexcept;
   void displace_orphan() noexcept;
   void finish(TcpConnection& c, TcpEnd why) noexcept;
@@ -416,12 +424,14 @@ class Tcp final : public IpTransport {
   std::uint32_t delayed_ack_ms_;
   std::uint32_t linger_ms_;
   std::uint32_t orphan_ms_;  ///< Not less than `linger_ms_`.
+  std::uint8_t paths_ = 0;   ///< How often some path has shrunk, as far as 8 bits go.
   TcpStats stats_;
 
   SipKey table_secret_;
   ConnectionPool connections_;
   ConnectionTable table_;
   std::vector<TcpListener> listeners_;
+  std::size_t listening_ = 0;  ///< Of these.
   TouchedList touched_;
   TcpConnection* settling_ = nullptr;
   bool acceptors_wait_ = false;
@@ -434,7 +444,8 @@ class Tcp final : public IpTransport {
 
   InitialSequence initial_sequence_;
   EphemeralPorts ports_;
-  ChallengeBudget challenge_budget_{kChallengesPerSecond};
+  ChallengeBudget challenge_budget_{kChallengesPerSecond};         ///< Of connections,
+  ChallengeBudget record_challenge_budget_{kChallengesPerSecond};  ///< and of records.
   SynCookies cookies_;
   Instant cookies_until_{};  ///< No cookie that is about is good any longer.
   SynCache syn_cache_;

@@ -41,7 +41,7 @@ enum class TcpEnd : std::uint8_t {
   aborted,            ///< We reset it: abort(), or close() with unread data.
   reset,              ///< The peer reset it.
   refused,            ///< connect: nobody listens there.
-  unreachable,        ///< connect: no answer, and routers said why.
+  unreachable,        ///< No answer, or no acknowledgement, for too long, and ICMP said why.
   connect_timeout,    ///< connect: no answer.
   peer_timeout,       ///< What we sent was not acknowledged for too long.
   keepalive_timeout,  ///< No keepalive probe was answered.

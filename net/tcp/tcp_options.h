@@ -45,6 +45,8 @@ struct TcpListenOptions {
 struct TcpConfig {
   std::size_t max_connections = 1024;
   std::size_t max_listeners = 16;
+  /// Connections that wait to be accepted; those that listen have equal parts of them.
+  std::size_t max_waiting = SIZE_MAX;
   std::size_t max_half_open = 1024;   ///< Passive opens in progress; beyond them, SYN cookies.
   std::size_t max_time_waits = 1024;  ///< Beyond them the oldest gives way.
   std::size_t max_reordering = 256;   ///< Connections that hold data behind a hole at once.
@@ -60,11 +62,13 @@ struct TcpConfig {
   Delay connect_limit = std::chrono::minutes{3};  ///< R2 for SYN (MUST-23): 3 minutes and more.
   Delay time_wait = std::chrono::seconds{60};     ///< 2 MSL (RFC 9293, 3.4.2).
   Delay fin_wait_2 = std::chrono::seconds{60};    ///< For the peer's FIN, once we have closed.
-  /// How long after close() what the peer still sends is taken and discarded, so that no reset
-  /// overtakes our last bytes; later data is answered by a reset (RFC 9293, 3.6.1).
+  /// How long after close(), and after each segment's worth that the peer takes of what was
+  /// written, what it still sends is taken and discarded, so that no reset overtakes our last
+  /// bytes; later data is answered by a reset (RFC 9293, 3.6.1).
   Delay linger = std::chrono::seconds{2};
-  /// How long after close() a peer may hold up what was written, though it answers (RFC 6429, 4):
-  /// then it is reset. At max_connections those closed first go before.
+  /// How long after close(), or since it took a segment's worth, a peer may hold up what was
+  /// written, though it answers (RFC 6429, 4): then it is reset. At max_connections those closed
+  /// first go before.
   Delay orphan_limit = std::chrono::minutes{2};
 
   std::uint16_t first_ephemeral_port = 49152;  ///< RFC 6335; connect() takes its ports from here,

@@ -80,7 +80,7 @@ struct TcpStats {
   std::uint64_t peer_timeouts = 0;
   std::uint64_t keepalive_timeouts = 0;
   std::uint64_t connect_timeouts = 0;
-  std::uint64_t orphan_timeouts = 0;    ///< Closed, and the peer has not taken the last bytes.
+  std::uint64_t orphan_timeouts = 0;    ///< Closed, and the peer took no more of what was written.
   std::uint64_t orphans_displaced = 0;  ///< Closed, and somebody else needed the place.
   std::uint64_t connects_refused = 0;
   std::uint64_t shed_bytes = 0;      ///< Given up behind holes, of packets, when these were scarce.

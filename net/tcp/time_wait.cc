@@ -60,6 +60,7 @@ bool TimeWaitTable::enter(const FourTuple& tuple, const TimeWaitState& state,
                   .local_port = tuple.local_port,
                   .local_address = *local,
                   .timestamps = state.timestamps,
+                  .challenged = no_challenge_second(now),
                   .snd_nxt = state.snd_nxt,
                   .rcv_nxt = state.rcv_nxt,
                   .ts_recent = state.ts_recent,
@@ -93,6 +94,10 @@ TimeWaitVerdict TimeWaitTable::answer(const TimeWaitRecord& record, const TimeWa
   queue_.erase(pool_, index);
   queue_.push_back(pool_, index);
   return verdict;
+}
+
+void TimeWaitTable::note_challenge(const TimeWaitRecord& record, Instant now) noexcept {
+  pool_[pool_.index_of(record)].challenged = challenge_second(now);
 }
 
 bool TimeWaitTable::may_reconnect(const TimeWaitRecord& record, Instant now) const noexcept {

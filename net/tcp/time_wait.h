@@ -8,6 +8,7 @@
 #include <pinion/lib/time.h>
 
 #include "../wire/sequence_number.h"
+#include "challenge_limit.h"
 #include "connection_table.h"
 #include "four_tuple.h"
 #include "local_addresses.h"
@@ -35,6 +36,7 @@ struct TimeWaitRecord {
   std::uint16_t local_port = 0;
   std::uint16_t local_address = 0;  ///< Among the table's LocalAddresses.
   bool timestamps = false;          ///< The connection had them (RFC 7323, 3).
+  std::uint8_t challenged = 0;      ///< Last: challenge_second().
   wire::SequenceNumber snd_nxt{};   ///< Behind our FIN.
   wire::SequenceNumber rcv_nxt{};   ///< Behind the peer's FIN.
   std::uint32_t ts_recent = 0;
@@ -104,6 +106,9 @@ class TimeWaitTable {
   /// What to do about a segment. A FIN that comes again begins the wait anew.
   [[nodiscard]] TimeWaitVerdict answer(const TimeWaitRecord& record, const TimeWaitSegment& segment,
                                        Instant now) noexcept;
+
+  /// A challenge goes out.
+  void note_challenge(const TimeWaitRecord& record, Instant now) noexcept;
 
   /// Whether we may connect again although the wait isn't over: with timestamps, which have moved
   /// on after a second, the peer tells new segments from old ones, and so do we (RFC 6191).

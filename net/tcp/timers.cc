@@ -115,10 +115,13 @@ void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
     return on_persist_timeout(c);
   }
   const Delay waited = std::chrono::milliseconds{ms_since(c.unacked_since)};
-  if (is_overdue(c) ||
-      judge_timeout(c.retransmissions, waited, patience(c)) == TimeoutVerdict::give_up) {
-    return give_up(c);
+  const TimeoutVerdict verdict = judge_timeout(c.retransmissions, waited, patience(c));
+  if (is_overdue(c) || verdict == TimeoutVerdict::give_up) return give_up(c);
+  if (verdict == TimeoutVerdict::send_again_and_advise) {
+    ip_.suspect(c.tuple.local.address(), c.tuple.remote.address(), now_);
   }
+  // What was too big says nothing of congestion (RFC 1191, 6.4), nor of round trips.
+  if (follow_path(c)) return;
   ++stats_.retransmission_timeouts;
   c.round_trip.back_off();
   const bool again = c.retransmissions != 0;
@@ -132,7 +135,6 @@ void Tcp::on_retransmission_timeout(TcpConnection& c) noexcept {
   c.congestion.on_timeout(c.snd_max, flight, again);
   c.resend_first = false;
   c.snd_nxt = c.snd_una;
-  adopt_path_mss(c);
 }
 
 void Tcp::give_up(TcpConnection& c) noexcept {
@@ -142,7 +144,7 @@ void Tcp::give_up(TcpConnection& c) noexcept {
   }
   if (c.synchronized()) {
     ++stats_.peer_timeouts;
-    return reset(c, TcpEnd::peer_timeout);
+    return reset(c, c.soft_error ? TcpEnd::unreachable : TcpEnd::peer_timeout);
   }
   ++stats_.connect_timeouts;
   finish(c, c.soft_error ? TcpEnd::unreachable : TcpEnd::connect_timeout);

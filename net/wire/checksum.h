@@ -134,6 +134,17 @@ class InternetChecksum {
   return sum.value();
 }
 
+/// What stands in the checksum's field of a datagram of `size` bytes whose sender has left the rest
+/// to its NIC: the sum of the pseudo header. Linux does so, over veth too, where there is no NIC.
+[[nodiscard]] inline std::uint16_t partial_checksum(const IpAddress& source,
+                                                    const IpAddress& destination,
+                                                    std::uint8_t protocol,
+                                                    std::size_t size) noexcept {
+  InternetChecksum sum;
+  sum.add_pseudo_header(source, destination, protocol, size);
+  return static_cast<std::uint16_t>(~sum.value());
+}
+
 /// The checksum after a 16-bit field it covers has changed (RFC 1624, equation 3). A UDP checksum
 /// of 0 means that there is none, and stays as it is.
 [[nodiscard]] constexpr std::uint16_t updated_checksum(std::uint16_t checksum, std::uint16_t before,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 
 /// IP addresses as they stand in headers. IpAddress::v4() and v6() make the stack's address of
@@ -17,7 +18,8 @@ using Ipv4Address = std::array<std::uint8_t, 4>;
 using Ipv6Address = std::array<std::uint8_t, 16>;
 
 [[nodiscard]] constexpr bool is_unspecified(const Ipv6Address& address) noexcept {
-  return address == Ipv6Address{};
+  const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(address);
+  return (words[0] | words[1]) == 0;
 }
 
 /// ff00::/8.

@@ -29,6 +29,15 @@ inline constexpr std::uint8_t kTcpProtocol = 6;
   return transport_checksum(first, size, source, destination, kTcpProtocol) == 0;
 }
 
+/// Whether the checksum of such a segment, which is wrong, is one that its sender left to a NIC.
+[[nodiscard]] inline bool tcp_checksum_partial(const Packet& first, std::size_t size,
+                                               const IpAddress& source,
+                                               const IpAddress& destination) noexcept {
+  return first.size() >= kTcpHeaderSize &&
+         load_be16(first.data() + kTcpChecksumOffset) ==
+             partial_checksum(source, destination, kTcpProtocol, size);
+}
+
 /// Fills in the checksum of the segment that is the chain `first`, `size` bytes long, where
 /// emit_tcp() has left 0.
 inline void store_tcp_checksum(Packet& first, std::size_t size, const IpAddress& source,

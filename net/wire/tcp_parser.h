@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "byte_order.h"
@@ -59,30 +60,35 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads the header and the options of the segment that `bytes` begins with. The header must lie in
-/// `bytes` as a whole; the data need not.
-[[nodiscard]] inline Parsed<TcpSegment> parse_tcp(std::span<const std::byte> bytes) noexcept {
-  if (bytes.size() < kTcpHeaderSize) return tl::unexpected(WireFault::tcp_truncated);
-  TcpSegment segment{.header = detail::load_tcp_header(bytes.data()), .options = {}};
-  const TcpHeader& header = segment.header;
+/// Reads the header and the options of the segment that `bytes` begins with into `into`, where no
+/// option is noted. The header must lie in `bytes` as a whole; the data need not. Answers what is
+/// wrong with it, if anything is.
+[[nodiscard]] inline std::optional<WireFault> read_tcp(std::span<const std::byte> bytes,
+                                                       TcpSegment& into) noexcept {
+  if (bytes.size() < kTcpHeaderSize) return WireFault::tcp_truncated;
+  into.header = detail::load_tcp_header(bytes.data());
+  const TcpHeader& header = into.header;
   const std::size_t size = header.size();
-  if (size < kTcpHeaderSize || size > bytes.size()) {
-    return tl::unexpected(WireFault::tcp_header_length);
-  }
-  if (header.source_port == 0 || header.destination_port == 0) {
-    return tl::unexpected(WireFault::tcp_port);
-  }
-  if (detail::flags_contradict(header.flags)) return tl::unexpected(WireFault::tcp_flags);
-  if (size == kTcpHeaderSize) return segment;
+  if (size < kTcpHeaderSize || size > bytes.size()) return WireFault::tcp_header_length;
+  if (header.source_port == 0 || header.destination_port == 0) return WireFault::tcp_port;
+  if (detail::flags_contradict(header.flags)) return WireFault::tcp_flags;
+  if (size == kTcpHeaderSize) return std::nullopt;
   const std::byte* const at = bytes.data() + kTcpHeaderSize;
   if (size == kTcpHeaderSize + kTcpPaddedTimestampsSize && load_be32(at) == kTcpPaddedTimestamps) {
-    segment.options.timestamps =
+    into.options.timestamps =
         TcpTimestamps{.value = load_be32(at + 4), .echo_reply = load_be32(at + 8)};
-    return segment;
+    return std::nullopt;
   }
   const Parsed<TcpOptions> options = parse_tcp_options({at, size - kTcpHeaderSize});
-  if (!options) return tl::unexpected(options.error());
-  segment.options = *options;
+  if (!options) return options.error();
+  into.options = *options;
+  return std::nullopt;
+}
+
+/// The same as a value.
+[[nodiscard]] inline Parsed<TcpSegment> parse_tcp(std::span<const std::byte> bytes) noexcept {
+  TcpSegment segment;
+  if (const auto fault = read_tcp(bytes, segment)) return tl::unexpected(*fault);
   return segment;
 }
 

@@ -34,6 +34,12 @@ bool udp_checksum_good(const Packet& first, const UdpHeader& header, const IpAdd
   return transport_checksum(first, size, source, destination, kProtocolUdp) == 0;
 }
 
+bool udp_checksum_partial(const UdpHeader& header, const IpAddress& source,
+                          const IpAddress& destination) noexcept {
+  const std::size_t size = UdpHeader::kSize + header.payload_size;
+  return header.checksum == partial_checksum(source, destination, kProtocolUdp, size);
+}
+
 std::size_t emit_udp(const UdpHeader& header, std::span<std::byte> into) noexcept {
   PINION_ASSERT(into.size() >= UdpHeader::kSize);
   PINION_ASSERT(header.payload_size <= 65535 - UdpHeader::kSize);

@@ -41,6 +41,10 @@ struct UdpHeader {
                                      const IpAddress& source,
                                      const IpAddress& destination) noexcept;
 
+/// Whether such a datagram's checksum, which is wrong, is one that its sender left to a NIC.
+[[nodiscard]] bool udp_checksum_partial(const UdpHeader& header, const IpAddress& source,
+                                        const IpAddress& destination) noexcept;
+
 /// What to write where a checksum comes out as `checksum`: never that there is none.
 [[nodiscard]] constexpr std::uint16_t udp_checksum_field(std::uint16_t checksum) noexcept {
   return checksum == 0 ? 0xffff : checksum;

@@ -66,16 +66,18 @@ enum class WireFault : std::uint8_t {
   ndp_option_overrun,  ///< The option ends behind the message.
 
   udp_truncated,
-  udp_length,    ///< Below 8, or more than has arrived.
-  udp_checksum,  ///< Wrong, or missing over IPv6.
+  udp_length,            ///< Below 8, or more than has arrived.
+  udp_checksum,          ///< Wrong, or missing over IPv6.
+  udp_checksum_partial,  ///< Left to a NIC that isn't there: see partial_checksum().
 
   tcp_truncated,
   tcp_header_length,  ///< Below 20, or more than has arrived.
   tcp_checksum,
-  tcp_option_length,   ///< Below 2, or not that of the option.
-  tcp_option_overrun,  ///< The option ends behind the header.
-  tcp_flags,           ///< A combination that no stack sends.
-  tcp_port,            ///< Port 0.
+  tcp_checksum_partial,  ///< Left to a NIC that isn't there: see partial_checksum().
+  tcp_option_length,     ///< Below 2, or not that of the option.
+  tcp_option_overrun,    ///< The option ends behind the header.
+  tcp_flags,             ///< A combination that no stack sends.
+  tcp_port,              ///< Port 0.
 };
 
 inline constexpr std::size_t kWireFaults = static_cast<std::size_t>(WireFault::tcp_port) + 1;

@@ -3,54 +3,16 @@
 Everything happens in a network namespace that this process makes for itself.
 """
 
-import ctypes
-import os
 import random
 import select
 import socket
 import struct
-import subprocess
 import threading
-import unittest
 
+import stack_world
 import support
+from stack_world import KERNEL, OWN, OWN6, PORT, StackServer, built_with_dpdk
 from support import ECHO, run
-
-CLONE_NEWUSER = 0x10000000
-CLONE_NEWNET = 0x40000000
-OWN = "10.9.0.1"
-KERNEL = "10.9.0.2"
-OWN6 = "fd09::1"
-KERNEL6 = "fd09::2"
-PORT = "tap:ptap0"
-
-
-def built_with_dpdk():
-    return "libpinion_dpdk" in run(["ldd", ECHO]).stdout
-
-
-def write_to(path, text):
-    with open(path, "w") as file:
-        file.write(text)
-
-
-def why_no_ports():
-    """Enters the namespace; why that can't be, otherwise."""
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "no /dev/net/tun"
-    user, group = os.geteuid(), os.getegid()
-    unshare = ctypes.CDLL(None, use_errno=True).unshare
-    if unshare(CLONE_NEWNET) != 0:
-        if unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0:
-            return "no network namespace: " + os.strerror(ctypes.get_errno())
-        write_to("/proc/self/setgroups", "deny")
-        write_to("/proc/self/uid_map", f"0 {user} 1")
-        write_to("/proc/self/gid_map", f"0 {group} 1")
-    return None
-
-
-def ip(*arguments):
-    subprocess.run(["ip", *arguments], check=True, stdout=subprocess.DEVNULL)
 
 
 def internet_checksum(data):
@@ -60,30 +22,12 @@ def internet_checksum(data):
     return ~total & 0xffff
 
 
-class StackServer(support.Server):
-    """pinion-echo on a tap whose other end has an address."""
+class KernelClients:
+    """The kernel's TCP against ours, over one family."""
 
-    def __init__(self, *arguments, **options):
-        super().__init__(
-            "--port", PORT, "--ip", f"{OWN}/24,{OWN6}/64", "--memory=small", "--stats", "0",
-            *arguments, listen=f"{OWN}:7007", **options)
-        ip("address", "add", f"{KERNEL}/24", "dev", "ptap0")
-        ip("-6", "address", "add", f"{KERNEL6}/64", "dev", "ptap0", "nodad")
-        ip("link", "set", "ptap0", "up")
-
-
-class StackEcho(support.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        if not built_with_dpdk():
-            raise unittest.SkipTest("no DPDK in this build")
-        why = why_no_ports()
-        if why:
-            raise unittest.SkipTest(why)
-
-    def test_the_kernels_clients_are_answered(self):
+    def test_they_are_answered(self):
         data = random.Random(1).randbytes(1 << 20)
-        with StackServer() as server:
+        with StackServer(address=self.address) as server:
             self.assertIn(f"backend own stack on {PORT} as {OWN}/24,{OWN6}/64, ",
                           server.first_line)
             with server.connect() as connection:
@@ -101,7 +45,7 @@ class StackEcho(support.TestCase):
             self.assertIn("resets       0 received, 0 sent\n", server.output)
 
     def test_a_reset_ends_its_connection_alone(self):
-        with StackServer() as server:
+        with StackServer(address=self.address) as server:
             with server.connect() as other:
                 connection = server.connect()
                 connection.sendall(b"x")
@@ -115,10 +59,20 @@ class StackEcho(support.TestCase):
             self.assertIn("resets       1 received, 0 sent\n", server.output)
 
     def test_nobody_listens_on_other_ports(self):
-        with StackServer():
+        with StackServer(address=self.address):
             with self.assertRaises(ConnectionRefusedError):
-                socket.create_connection((OWN, 7008), timeout=support.PATIENCE)
+                socket.create_connection((self.address, 7008), timeout=support.PATIENCE)
 
+
+class Ipv4Clients(KernelClients, stack_world.TestCase):
+    address = OWN
+
+
+class Ipv6Clients(KernelClients, stack_world.TestCase):
+    address = OWN6
+
+
+class StackEcho(stack_world.TestCase):
     def test_it_answers_pings(self):
         with StackServer(), socket.socket(
                 socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as raw:
@@ -135,15 +89,6 @@ class StackEcho(support.TestCase):
                     break
             self.assertEqual(packet[24:28], header[4:])
             self.assertEqual(packet[28:], payload)
-
-    def test_ipv6(self):
-        with support.Server(
-                "--port", PORT, "--ip", f"{OWN6}/64", listen=f"[{OWN6}]:7007") as server:
-            ip("-6", "address", "add", f"{KERNEL6}/64", "dev", "ptap0", "nodad")
-            ip("link", "set", "ptap0", "up")
-            with server.connect() as connection:
-                connection.sendall(b"six")
-                self.assertEqual(support.receive_exactly(connection, 3), b"six")
 
     def test_many_at_once_and_a_drain(self):
         with StackServer("--drain-timeout", "30s") as server:
@@ -172,6 +117,10 @@ class WrongUse(support.TestCase):
     def test_an_address_needs_a_port(self):
         self.assert_error(run([ECHO, "--ip", f"{OWN}/24"]), 2,
                           "--ip and --gateway are for the own stack, .*", "--port .*")
+
+    def test_memory_needs_a_port(self):
+        self.assert_error(run([ECHO, "--memory", "256M"]), 2,
+                          "--memory 256M is for DPDK, and no --port is given", "--port .*")
 
     def test_ports_and_addresses_that_are_none(self):
         self.assert_error(run([ECHO, "--port", "tap"]), 2, "--port tap: .*",

@@ -10,12 +10,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <pinion/net/fault_injector.h>
 #include <pinion/test/seed.h>
 
 #include "device/scripted_device.h"
 #include "kernel_world.h"
 #include "malloc_counter.h"
-#include "stack_stream_world.h"
+#include "stack_served.h"
 
 // What only the own stack's transport has: its options, its packets, its devices, its limits.
 
@@ -23,63 +24,6 @@ namespace pinion::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-Task<> echo(Stream stream) {
-  while (auto chunk = co_await stream.read(30s)) {
-    if (!co_await stream.write(std::move(*chunk), 30s)) break;
-  }
-}
-
-Task<> accept_all(Loop& loop, Listener& listener) {
-  while (auto stream = co_await listener.accept()) loop.spawn(echo(std::move(*stream)));
-}
-
-/// Sends `data` and reads it back.
-Task<> ask(Stream& stream, const std::vector<std::byte>& data) {
-  CO_ASSERT_TRUE(co_await stream.write(data, 10s));
-  std::size_t at = 0;
-  while (at < data.size()) {
-    const auto chunk = co_await stream.read(10s);
-    CO_ASSERT_TRUE(chunk);
-    CO_ASSERT_TRUE(at + chunk->size() <= data.size());
-    EXPECT_TRUE(std::ranges::equal(chunk->span(), std::span(data).subspan(at, chunk->size())));
-    at += chunk->size();
-  }
-}
-
-/// `count` connections, one after the other, each asks `requests` times and closes.
-Task<> come_and_go(Transport& transport, Endpoint peer, std::uint64_t count, std::uint64_t requests,
-                   const std::vector<std::byte>& data) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    auto stream = co_await transport.connect(peer, 20s);
-    CO_ASSERT_TRUE(stream);
-    for (std::uint64_t j = 0; j < requests; ++j) co_await ask(*stream, data);
-  }
-}
-
-/// A task that hangs is ended, since it refers to what its test holds.
-template <class World>
-void finish(World& world, TaskHandle task) {
-  const auto done = [&task] { return task.done(); };
-  EXPECT_TRUE(world.loop().run_until(done, 60s)) << "the task hangs";
-  if (task.done()) return;
-  task.cancel();
-  EXPECT_TRUE(world.loop().run_until(done, 5s));
-}
-
-struct Served {
-  explicit Served(const StackWorldOptions& options = {})
-      : world(options), listener(or_abort(world.transport().listen(world.any_port()))) {}
-
-  void serve() { world.loop().spawn(accept_all(world.loop(), listener)); }
-  void go(std::uint64_t count, std::uint64_t requests, const std::vector<std::byte>& data) {
-    finish(world, world.loop().spawn(come_and_go(world.client_transport(), listener.local(), count,
-                                                 requests, data)));
-  }
-
-  StackStreamWorld world;
-  Listener listener;
-};
 
 TEST(StackTransport, NothingIsAllocatedPerConnectionOrRequest) {
   if (!malloc_is_counted()) GTEST_SKIP() << "the sanitizer owns malloc";
@@ -303,77 +247,6 @@ TEST(StackTransport, WhatTheDeviceLeavesIsOfferedAgain) {
   EXPECT_EQ(packets->live(), 0U);
 }
 
-Task<> open_streams(Transport& transport, Endpoint peer, std::size_t count,
-                    std::vector<Stream>& into) {
-  for (std::size_t i = 0; i < count; ++i) {
-    auto stream = co_await transport.connect(peer, 5s);
-    CO_ASSERT_TRUE(stream);
-    into.push_back(std::move(*stream));
-  }
-}
-
-TEST(StackTransport, AtItsLimitItPausesUntilAConnectionEnds) {
-  constexpr std::size_t kPlaces = 10;
-  Served served({.server = {.max_connections = kPlaces}});
-  served.serve();
-  std::vector<Stream> clients;
-  finish(served.world,
-         served.world.loop().spawn(open_streams(served.world.client_transport(),
-                                                served.listener.local(), 3 * kPlaces, clients)));
-  const std::vector<std::byte> data = pattern(100, seed());
-  const auto body = [&]() -> Task<> {
-    for (Stream& client : clients) {
-      co_await ask(client, data);
-      EXPECT_LE(served.world.transport().stats().open, kPlaces);
-      client = Stream();
-    }
-  };
-  finish(served.world, served.world.loop().spawn(body()));
-  EXPECT_EQ(served.world.transport().stats().accepted, 3 * kPlaces);
-  EXPECT_GE(served.world.transport().stats().accept_pauses, 1U);
-}
-
-// Clients that don't close hold up nobody: closes that wait for them are cut short.
-TEST(StackTransport, ACloseThatWaitsForItsPeerGivesUpItsPlace) {
-  constexpr std::size_t kClients = 5;
-  Served served({.server = {.max_connections = 1, .linger = 60s}});
-  std::vector<Stream> clients;
-  finish(served.world,
-         served.world.loop().spawn(open_streams(served.world.client_transport(),
-                                                served.listener.local(), kClients, clients)));
-  const auto body = [&]() -> Task<> {
-    for (std::size_t i = 0; i < kClients; ++i) {
-      auto stream = co_await served.listener.accept();
-      CO_ASSERT_TRUE(stream);
-      stream->close();
-      EXPECT_EQ(served.world.transport().stats().closing, 1U);
-    }
-    // So does one for a connection of our own.
-    auto own = co_await served.world.transport().connect(served.listener.local(), 5s);
-    EXPECT_EQ(outcome(own), "ok");
-    EXPECT_EQ(served.world.transport().stats().closing, 0U);
-    auto another = co_await served.world.transport().connect(served.listener.local(), 5s);
-    EXPECT_EQ(outcome(another), "no_resources");
-  };
-  finish(served.world, served.world.loop().spawn(body()));
-}
-
-// The linger time over, the place is free though the peer never closes.
-TEST(StackTransport, ACloseWaitsForThePeerNoLongerThanItsTime) {
-  Served served({.server = {.linger = 50ms}});
-  std::vector<Stream> clients;
-  finish(served.world, served.world.loop().spawn(open_streams(
-                           served.world.client_transport(), served.listener.local(), 1, clients)));
-  const auto body = [&]() -> Task<> {
-    auto stream = co_await served.listener.accept();
-    CO_ASSERT_TRUE(stream);
-  };
-  finish(served.world, served.world.loop().spawn(body()));
-  EXPECT_EQ(served.world.transport().stats().closing, 1U);
-  EXPECT_TRUE(served.world.loop().run_until(
-      [&] { return served.world.transport().stats().closing == 0; }, 5s));
-}
-
 // Peers that send and servers that don't read, peers that don't read what servers send: packets run
 // out, and those who hold them give way to who uses them.
 TEST(StackTransport, WhoHoldsScarcePacketsForLongGivesWay) {
@@ -415,6 +288,49 @@ TEST(StackTransport, WhoHoldsScarcePacketsForLongGivesWay) {
     clients.clear();
     served.world.loop().run_until([] { return false; }, 10ms);
   }
+}
+
+// On virtual time: it takes ten minutes to give the peer up.
+TEST(StackTransport, APeerThatTheLinkCannotReachIsUnreachable) {
+  ManualTime time(Instant{1000s});
+  const auto loop = or_abort(Loop::create({}, time));
+  or_abort(loop->adopt_thread());
+  const auto packets = or_abort(SlabPacketPool::create());
+  const auto link = or_abort(Link::create(*packets, *packets, {}));
+  const std::vector<Partition> unplugged{{.from = Instant{1010s}, .until = kNever}};
+  const auto device = or_abort(FaultInjector::create(
+      link->a(), *packets, {.tx = {.partitions = unplugged}, .rx = {.partitions = unplugged}}));
+  StackOptions near = on(*device);
+  near.interfaces[0].addresses = {StackStreamWorld::client_address()};
+  auto client = or_abort(StackTransport::create(*loop, *packets, near));
+  auto server = or_abort(StackTransport::create(*loop, *packets, on(link->b())));
+  Listener listener = or_abort(server->listen({StackStreamWorld::server_address().address, 7}));
+  std::string ending;
+  std::string next_write;
+  const std::vector<std::byte> data = pattern(100, seed());
+  const auto body = [&]() -> Task<> {
+    auto stream = co_await client->connect(listener.local(), 5s);
+    auto there = co_await listener.accept();
+    CO_ASSERT_TRUE(stream && there);
+    co_await sleep_for(20s);
+    CO_ASSERT_TRUE(co_await stream->write(data));
+    const auto read = co_await stream->read();
+    ending = outcome(read);
+    const auto written = co_await stream->write(data);
+    next_write = outcome(written);
+  };
+  TaskHandle task = loop->spawn(body());
+  for (int i = 0; i < 30'000 && !task.done(); ++i) {
+    loop->turn();
+    time.advance(50ms);
+  }
+  ASSERT_TRUE(task.done());
+  EXPECT_EQ(ending, "unreachable");
+  EXPECT_EQ(next_write, "unreachable");
+  EXPECT_EQ(client->stats().peer_timeouts, 1U);
+  EXPECT_EQ(client->stats().connects_unreachable, 0U);
+  client.reset();
+  server.reset();
 }
 
 TEST(StackTransport, AfterTheDrainTimeoutWhatIsLeftIsReset) {

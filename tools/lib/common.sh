@@ -21,11 +21,11 @@ declare -A packages=(
   # that neither the linker nor pkg-config looks into.
   [build]='dpkg-dev g++ meson ninja-build pkg-config python3 libcli11-dev libdpdk-dev
     libexpected-dev libfmt-dev libgmock-dev libgtest-dev liburing-dev libtomlplusplus-dev'
-  [test]='binutils clang-format-19 cmake codespell ethtool git iproute2 python3-scapy shellcheck
-    spin tcpdump'
+  [test]='binutils clang-format-19 cmake codespell ethtool git iproute2 iputils-ping python3-scapy
+    shellcheck spin tcpdump traceroute'
   [clang]='clang-19 libclang-rt-19-dev'
   [tidy]='clang-19 clang-format-19 clang-tidy-19 codespell git shellcheck'
-  [bench]='libasio-dev libboost-dev libevent-dev libuv1-dev'
+  [bench]='libasio-dev libboost-dev libevent-dev liblwip-dev libuv1-dev'
   [gate]='valgrind'
 )
 

@@ -1,6 +1,7 @@
 #include <netinet/tcp.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
@@ -12,6 +13,33 @@ namespace pinion::test {
 namespace {
 
 using std::chrono::seconds;
+
+void store_checksum(Packet& packet, std::size_t begin, std::size_t end, std::size_t at) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = begin; i < end; i += 2) sum += packet[i] * 256U + packet[i + 1];
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  packet[at] = static_cast<std::uint8_t>(~sum >> 8);
+  packet[at + 1] = static_cast<std::uint8_t>(~sum);
+}
+
+/// What a router sends back for `packet`, of IPv4.
+Packet host_unreachable(const Packet& packet) {
+  constexpr std::size_t kQuoted = 28;  // The header and eight bytes behind it.
+  Packet made(28 + kQuoted);
+  made[0] = 0x45;
+  made[3] = static_cast<std::uint8_t>(made.size());
+  made[8] = 64;
+  made[9] = 1;
+  const std::array<std::uint8_t, 4> router{192, 0, 2, 254};
+  std::copy(router.begin(), router.end(), made.begin() + 12);
+  std::copy_n(packet.begin() + 12, 4, made.begin() + 16);
+  made[20] = 3;
+  made[21] = 1;
+  std::copy_n(packet.begin(), kQuoted, made.begin() + 28);
+  store_checksum(made, 0, 20, 10);
+  store_checksum(made, 20, made.size(), 22);
+  return made;
+}
 
 class AbiOptions : public TwoStacks {
  protected:
@@ -262,6 +290,56 @@ TEST_F(AbiOptions, AListenersOptionsAreThoseOfWhomItAccepts) {
   run_for(seconds{30});
   EXPECT_EQ(error_of(server.get(), far), ETIMEDOUT);
   EXPECT_EQ(error_of(server.get(), before), 0);
+}
+
+// What accept()'s descriptor says of itself is so, whenever the handshake was.
+TEST_F(AbiOptions, WhatIsSetOfAListenerIsOfThoseWhoWaitToo) {
+  pinion_stack* const s = server.get();
+  connect_pair();
+  near = stream(client.get());
+  const Address there = server_at(7);
+  ASSERT_EQ(pinion_stack_connect(client.get(), near, there.get(), there.size), -EINPROGRESS);
+  carry();
+  EXPECT_EQ(set(s, listener, IPPROTO_TCP, TCP_NODELAY, 1), 0);
+  EXPECT_EQ(set(s, listener, SOL_SOCKET, SO_SNDBUF, 4'096), 0);
+  EXPECT_EQ(set(s, listener, IPPROTO_TCP, TCP_KEEPIDLE, 5), 0);
+  EXPECT_EQ(set(s, listener, IPPROTO_TCP, TCP_KEEPINTVL, 1), 0);
+  EXPECT_EQ(set(s, listener, IPPROTO_TCP, TCP_KEEPCNT, 1), 0);
+  EXPECT_EQ(set(s, listener, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+  EXPECT_EQ(set(s, listener, IPPROTO_IP, IP_TOS, 0x20), 0);
+  far = pinion_stack_accept(s, listener, nullptr, nullptr);
+  ASSERT_GE(far, 3);
+  recording = true;
+  passes = [](const Packet&) { return false; };
+  EXPECT_EQ(get(s, far, IPPROTO_TCP, TCP_NODELAY), 1);
+  EXPECT_EQ(pinion_stack_write(s, far, "a", 1), 1);
+  EXPECT_EQ(carry(), 1);
+  EXPECT_EQ(pinion_stack_write(s, far, "b", 1), 1);
+  EXPECT_EQ(carry(), 1) << "no Nagle";
+  EXPECT_EQ(classes(), std::set{0x20});
+  EXPECT_EQ(get(s, far, SOL_SOCKET, SO_SNDBUF), 4'096);
+  const std::vector<char> bytes(50'000);
+  EXPECT_LE(pinion_stack_write(s, far, bytes.data(), bytes.size()), 4'096);
+  EXPECT_EQ(get(s, far, SOL_SOCKET, SO_KEEPALIVE), 1);
+  run_for(seconds{30});
+  EXPECT_EQ(error_of(s, far), ETIMEDOUT);
+}
+
+TEST_F(AbiOptions, TheErrorIsWhatARouterHasSaid) {
+  connect_pair();
+  EXPECT_EQ(set(client.get(), near, IPPROTO_TCP, TCP_USER_TIMEOUT, 5'000), 0);
+  recording = true;
+  passes = [](const Packet&) { return false; };
+  EXPECT_EQ(pinion_stack_write(client.get(), near, "abc", 3), 3);
+  carry();
+  ASSERT_EQ(carried.size(), 1U);
+  const Packet complaint = host_unreachable(carried[0]);
+  EXPECT_EQ(pinion_stack_give(client.get(), complaint.data(), complaint.size()), 0);
+  EXPECT_EQ(error_of(client.get(), near), 0);
+  run_for(seconds{4});
+  EXPECT_EQ(error_of(client.get(), near), 0);
+  run_for(seconds{4});
+  EXPECT_EQ(error_of(client.get(), near), EHOSTUNREACH);
 }
 
 TEST_F(AbiOptions, LingerAndTimeoutsAreKept) {

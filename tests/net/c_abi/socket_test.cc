@@ -290,6 +290,55 @@ TEST_F(AbiSocket, TheLoopbackAddressIsInside) {
   EXPECT_EQ(pinion_stack_next_size(s), 0);
 }
 
+// As Linux has it: no address is this host.
+TEST_F(AbiSocket, ConnectingToNoAddressReachesOneself) {
+  pinion_stack* const s = client.get();
+  for (const bool v6 : {false, true}) {
+    const auto any = [v6](std::uint16_t port) { return Address(v6 ? "::" : "0.0.0.0", port); };
+    const std::string loopback = v6 ? "::1" : "127.0.0.1";
+    listener = stream(s, v6);
+    EXPECT_EQ(bind(s, listener, any(7)), 0);
+    EXPECT_EQ(pinion_stack_listen(s, listener, 2), 0);
+    const int fd = stream(s, v6);
+    const int started = connect(s, fd, any(7));
+    EXPECT_TRUE(started == 0 || started == -EINPROGRESS) << started;
+    far = pinion_stack_accept(s, listener, nullptr, nullptr);
+    ASSERT_GE(far, 3);
+    EXPECT_EQ(peer(s, fd), loopback + " 7");
+    EXPECT_EQ(pinion_stack_write(s, fd, "inside", 6), 6);
+    EXPECT_EQ(read_text(s, far), "inside");
+    // From an address of its own to that.
+    const int bound = stream(s, v6);
+    EXPECT_EQ(bind(s, bound, client_at(0, v6)), 0);
+    const int again = connect(s, bound, any(7));
+    EXPECT_TRUE(again == 0 || again == -EINPROGRESS) << again;
+    EXPECT_EQ(peer(s, bound), client_at(7, v6).text());
+    const int receiver = datagram(s, v6);
+    EXPECT_EQ(bind(s, receiver, any(9)), 0);
+    const int sender = datagram(s, v6);
+    EXPECT_EQ(pinion_stack_sendto(s, sender, "one", 3, 0, any(9).get(), any(9).size), 3);
+    EXPECT_EQ(read_text(s, receiver), "one");
+    EXPECT_EQ(connect(s, sender, any(9)), 0);
+    EXPECT_EQ(peer(s, sender), loopback + " 9");
+    EXPECT_EQ(pinion_stack_write(s, sender, "two", 3), 3);
+    EXPECT_EQ(read_text(s, receiver), "two");
+    EXPECT_EQ(pinion_stack_next_size(s), 0);
+  }
+}
+
+// Closes that wait for their peer give up their place to who needs it.
+TEST_F(AbiSocket, ConnectAtTheLimitCutsACloseShort) {
+  client = make_stack(1, {.max_connections = 1});
+  pinion_stack* const s = client.get();
+  connect_pair();
+  EXPECT_EQ(connect(s, stream(s), server_at(7)), -ENOBUFS);
+  EXPECT_EQ(pinion_stack_close(s, near), 0);
+  carry();
+  EXPECT_EQ(connect(s, stream(s), server_at(7)), -EINPROGRESS);
+  carry();
+  EXPECT_EQ(error_of(server.get(), far), ECONNRESET);
+}
+
 TEST_F(AbiSocket, ReadinessFollowsTheConnection) {
   connect_pair();
   constexpr int kOut = POLLOUT | POLLWRNORM;

@@ -125,6 +125,35 @@ TEST_F(OnVeth, SaysWhenTheKernelJoinsSegments) {
   }
 }
 
+// N4: it has no offloads, and none is asked of it.
+TEST_F(OnVeth, N4_SendsChecksumsAndTagsAsTheyAre) {
+  const auto pool = make_pool({.packets = 1023});
+  const auto port = open_port(*pool, "af_packet:pveth0");
+  const KernelEnd peer("pveth1", kIpv4Type);
+  for (const std::uint16_t checksum : {kRightChecksum, std::uint16_t{0}, std::uint16_t{0x12ee}}) {
+    const Bytes frame = make_datagram(checksum);
+    ASSERT_TRUE(sent(*port, packet_with(*pool, frame)));
+    EXPECT_EQ(peer.receive(), frame);
+    peer.send(frame);
+    PacketPtr packet = receive(*port, kIpv4Type);
+    ASSERT_TRUE(packet);
+    EXPECT_FALSE(packet->has(PacketMark::transport_checksum_good)) << "nobody has looked at it";
+    ASSERT_TRUE(sent(*port, std::move(packet)));
+    EXPECT_EQ(peer.receive(), frame) << "a packet that came in";
+  }
+  // The kernel takes tags off and says what they were; the driver puts them back.
+  Bytes tagged = make_datagram(kRightChecksum);
+  const std::array<std::byte, 4> tag = {std::byte{0x81}, std::byte{0}, std::byte{0x60},
+                                        std::byte{42}};
+  tagged.insert(tagged.begin() + 12, tag.begin(), tag.end());
+  constexpr std::size_t kVlanType = 0x8100;
+  const KernelEnd tagging("pveth1", kVlanType);
+  tagging.send(tagged);
+  const PacketPtr packet = receive(*port, kVlanType);
+  ASSERT_TRUE(packet);
+  EXPECT_EQ(bytes_of(*packet), tagged);
+}
+
 TEST_F(OnVeth, ReceivesNothingThatTheKernelItselfSends) {
   const auto pool = make_pool({.packets = 1023});
   const auto port = open_port(*pool, "af_packet:pveth0");

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -378,32 +377,15 @@ TEST(DpdkPort, SaysWhyItCannotBeOpenedBeforeItMakesAnything) {
   EXPECT_EQ(if_nametoindex("ptap1"), 0U);
 }
 
-/// An IPv4 datagram with this UDP checksum. The right one is 0x12ef.
-Bytes make_datagram(std::uint16_t checksum) {
-  constexpr std::array<std::uint8_t, 34> kHeaders = {
-      2,    0, 0, 0,  0,  1, 2, 0, 0,  0,  0,    2,     // Ethernet's addresses,
-      0x08, 0,                                          // and type.
-      0x45, 0, 0, 32, 0,  0, 0, 0, 64, 17, 0x66, 0xb9,  // IPv4,
-      10,   9, 0, 2,  10, 9, 0, 1};                     // from 10.9.0.2 to 10.9.0.1.
-  constexpr std::array<std::uint8_t, 12> kDatagram = {0, 7, 0, 9, 0, 12, 0, 0, 'd', 'a', 't', 'a'};
-  Bytes frame(kHeaders.size() + kDatagram.size());
-  std::memcpy(frame.data(), kHeaders.data(), kHeaders.size());
-  std::memcpy(frame.data() + kHeaders.size(), kDatagram.data(), kDatagram.size());
-  frame[40] = static_cast<std::byte>(checksum >> 8);
-  frame[41] = static_cast<std::byte>(checksum);
-  return frame;
-}
-
 TEST_F(ATap, MarksTheChecksumsThatItHasVerified) {
-  constexpr std::uint16_t kIpv4 = 0x0800;
-  kernel->send(make_datagram(0x12ef));
-  const PacketPtr good = receive(*port, kIpv4);
+  kernel->send(make_datagram(kRightChecksum));
+  const PacketPtr good = receive(*port, kIpv4Type);
   ASSERT_TRUE(good);
   EXPECT_TRUE(good->has(PacketMark::ip_checksum_good));
   EXPECT_TRUE(good->has(PacketMark::transport_checksum_good));
 
-  kernel->send(make_datagram(0x12ee));
-  const PacketPtr bad = receive(*port, kIpv4);
+  kernel->send(make_datagram(kRightChecksum - 1));
+  const PacketPtr bad = receive(*port, kIpv4Type);
   ASSERT_TRUE(bad);
   EXPECT_TRUE(bad->has(PacketMark::ip_checksum_good));
   EXPECT_FALSE(bad->has(PacketMark::transport_checksum_good));
@@ -413,6 +395,21 @@ TEST_F(ATap, MarksTheChecksumsThatItHasVerified) {
   ASSERT_TRUE(unknown);
   EXPECT_FALSE(unknown->has(PacketMark::ip_checksum_good));
   EXPECT_FALSE(unknown->has(PacketMark::transport_checksum_good));
+}
+
+// N4: what the port has verified on its way in says nothing of what it should do on its way out.
+TEST_F(ATap, N4_SendsChecksumsAsTheyAre) {
+  const KernelEnd end("ptap0", kIpv4Type);
+  for (const std::uint16_t checksum : {kRightChecksum, std::uint16_t{0}, std::uint16_t{0x12ee}}) {
+    const Bytes frame = make_datagram(checksum);
+    ASSERT_TRUE(sent(*port, packet_with(*pool, frame)));
+    EXPECT_EQ(end.receive(), frame);
+    end.send(frame);
+    PacketPtr packet = receive(*port, kIpv4Type);
+    ASSERT_TRUE(packet);
+    ASSERT_TRUE(sent(*port, std::move(packet)));
+    EXPECT_EQ(end.receive(), frame) << "a packet that came in";
+  }
 }
 
 }  // namespace

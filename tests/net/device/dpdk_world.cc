@@ -112,11 +112,11 @@ bool Patience::wait_for(int fd) const {
   return poll(&wait, 1, timeout) > 0 && wait.revents == POLLIN;
 }
 
-KernelEnd::KernelEnd(const std::string& interface)
-    : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(kFrameType))) {
+KernelEnd::KernelEnd(const std::string& interface, std::size_t type)
+    : fd_(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(static_cast<std::uint16_t>(type)))) {
   sockaddr_ll address{};
   address.sll_family = AF_PACKET;
-  address.sll_protocol = htons(kFrameType);
+  address.sll_protocol = htons(static_cast<std::uint16_t>(type));
   address.sll_ifindex = static_cast<int>(if_nametoindex(interface.c_str()));
   EXPECT_EQ(bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0)
       << std::strerror(errno);
@@ -160,6 +160,21 @@ std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed) {
     frame[kTypeOffset] = std::byte{kFrameType >> 8};
     frame[kTypeOffset + 1] = std::byte{kFrameType & 0xff};
   }
+  return frame;
+}
+
+std::vector<std::byte> make_datagram(std::uint16_t checksum) {
+  constexpr std::array<std::uint8_t, 34> kHeaders = {
+      2,    0, 0, 0,  0,  1, 2, 0, 0,  0,  0,    2,     // Ethernet's addresses,
+      0x08, 0,                                          // and type.
+      0x45, 0, 0, 32, 0,  0, 0, 0, 64, 17, 0x66, 0xb9,  // IPv4,
+      10,   9, 0, 2,  10, 9, 0, 1};                     // from 10.9.0.2 to 10.9.0.1.
+  constexpr std::array<std::uint8_t, 12> kDatagram = {0, 7, 0, 9, 0, 12, 0, 0, 'd', 'a', 't', 'a'};
+  std::vector<std::byte> frame(kHeaders.size() + kDatagram.size());
+  std::memcpy(frame.data(), kHeaders.data(), kHeaders.size());
+  std::memcpy(frame.data() + kHeaders.size(), kDatagram.data(), kDatagram.size());
+  frame[40] = static_cast<std::byte>(checksum >> 8);
+  frame[41] = static_cast<std::byte>(checksum);
   return frame;
 }
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -54,10 +55,13 @@ class Patience {
       std::chrono::steady_clock::now() + std::chrono::seconds{10};
 };
 
-/// The kernel's end of an interface: a packet socket.
+/// An EtherType for experiments (IEEE 802): the kernel has nothing to say to it.
+inline constexpr std::size_t kFrameType = 0x88b5;
+
+/// The kernel's end of an interface: a packet socket for frames of one type.
 class KernelEnd {
  public:
-  explicit KernelEnd(const std::string& interface);
+  explicit KernelEnd(const std::string& interface, std::size_t type = kFrameType);
   ~KernelEnd();
   KernelEnd(const KernelEnd&) = delete;
   KernelEnd& operator=(const KernelEnd&) = delete;
@@ -66,18 +70,21 @@ class KernelEnd {
   /// The same where it may be refused: whether it was taken.
   bool offer(std::span<const std::byte> frame) const;
 
-  /// The next frame of kFrameType that came in; empty when none did within a Patience.
+  /// The next frame of its type that came in; empty when none did within a Patience.
   [[nodiscard]] std::vector<std::byte> receive() const;
 
  private:
   int fd_;
 };
 
-/// An EtherType for experiments (IEEE 802): the kernel has nothing to say to it.
-inline constexpr std::size_t kFrameType = 0x88b5;
-
 /// A frame of `size` bytes with that type, random bytes behind it.
 [[nodiscard]] std::vector<std::byte> make_frame(std::size_t size, std::uint64_t seed);
+
+inline constexpr std::size_t kIpv4Type = 0x0800;
+
+/// A frame with an IPv4 datagram that has this UDP checksum.
+[[nodiscard]] std::vector<std::byte> make_datagram(std::uint16_t checksum);
+inline constexpr std::uint16_t kRightChecksum = 0x12ef;
 
 /// A packet of the pool with these bytes.
 [[nodiscard]] PacketPtr packet_with(PacketPool& pool, std::span<const std::byte> bytes);

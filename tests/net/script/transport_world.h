@@ -21,11 +21,14 @@ namespace pinion::test {
 /// What a transport sends becomes the bytes of IP packets.
 class ScriptIpLayer final : public IpLayer {
  public:
-  ScriptIpLayer(IpAddress local, std::size_t mtu) : local_(local), mtu_(mtu) {}
+  ScriptIpLayer(IpAddress local, std::size_t mtu) : local_(local), link_mtu_(mtu), mtu_(mtu) {}
 
   void send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept override;
   [[nodiscard]] std::size_t path_mtu(const IpAddress& source,
                                      const IpAddress& destination) const noexcept override;
+  [[nodiscard]] std::size_t link_mtu(const IpAddress&, const IpAddress&) const noexcept override {
+    return link_mtu_;
+  }
   void learn_path_mtu(const IpAddress& source, const IpAddress& destination, std::size_t mtu,
                       Instant now) noexcept override;
   [[nodiscard]] std::optional<IpAddress> source_for(
@@ -34,16 +37,21 @@ class ScriptIpLayer final : public IpLayer {
   [[nodiscard]] bool is_unicast(const IpAddress& address) const noexcept override;
   void confirm_reachable(const IpAddress& source, const IpAddress& destination,
                          Instant now) noexcept override;
+  void suspect(const IpAddress&, const IpAddress&, Instant) noexcept override { ++suspicions_; }
 
   std::optional<SentPacket> take();
 
   /// How often the transport has said that its peer answers.
   [[nodiscard]] std::size_t confirmations() const { return confirmations_; }
+  /// And that nothing seems to reach it.
+  [[nodiscard]] std::size_t suspicions() const { return suspicions_; }
 
  private:
   IpAddress local_;
+  const std::size_t link_mtu_;
   std::size_t mtu_;
   std::size_t confirmations_ = 0;
+  std::size_t suspicions_ = 0;
   std::deque<SentPacket> sent_;
 };
 

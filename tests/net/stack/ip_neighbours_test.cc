@@ -282,6 +282,21 @@ TEST_F(Link, ForwardProgressKeepsANeighbourReachable) {
   sent();
 }
 
+TEST_F(Link, ASuspectedPathAsksItsFirstHopAlone) {
+  for (const IpAddress& to : {peer4, far4, peer6, far6}) {
+    stack->confirm_reachable(to.is_v4() ? ours4 : ours6, to, now);
+  }
+  pass(6s, 1s);
+  sent();  // The others, which nobody confirms, are probed.
+  const std::uint64_t asked = stack->counters().neighbour_solicitations;
+  for (const IpAddress& to : {peer4, far4, peer6, far6}) {
+    stack->suspect(to.is_v4() ? ours4 : ours6, to, now);
+    const bool direct = to == peer4 || to == peer6;
+    EXPECT_EQ(sent_one().ethernet.destination, direct ? peer_mac : mac(254));
+  }
+  EXPECT_EQ(stack->counters().neighbour_solicitations, asked + 4);
+}
+
 class AddressCheck : public Link {
  protected:
   void SetUp() override {

@@ -195,6 +195,25 @@ TEST_F(IpOutput, KeepsToThePathsMtu) {
   EXPECT_EQ(stack->path_mtu(ours4, far4), 1'500U);
 }
 
+TEST_F(IpOutput, TransportsHearOnceThatAPathTakesLess) {
+  struct {
+    IpAddress ours;
+    IpAddress far;
+    std::size_t mtu;
+    int heard;
+  } const words[] = {{ours4, far4, 1'500, 0}, {ours4, far4, 1'000, 1}, {ours4, far4, 1'000, 1},
+                     {ours4, far4, 1'200, 1}, {ours4, far4, 900, 2},   {ours6, far6, 1'300, 3},
+                     {ours6, far6, 1'000, 3}, {ours6, far6, 1'280, 4}};
+  for (const auto& word : words) {
+    stack->learn_path_mtu(word.ours, word.far, word.mtu, now);
+    EXPECT_EQ(transport.shrunk_paths, word.heard) << word.mtu;
+  }
+  // Anybody can make us guess.
+  stack->guess_path_mtu(ours6, peer6, 1'400, now);
+  EXPECT_EQ(stack->path_mtu(ours6, peer6), 1'400U);
+  EXPECT_EQ(transport.shrunk_paths, 4);
+}
+
 TEST_F(IpOutput, ChoosesTheSourceByTheRoute) {
   EXPECT_EQ(stack->source_for(peer4), ours4);
   EXPECT_EQ(stack->source_for(far4), ours4);

@@ -524,5 +524,35 @@ TEST_F(Neighbours, DoWhatASlowModelDoes) {
   }
 }
 
+TEST_F(Neighbours, WhoIsSuspectedIsAskedAtOnce) {
+  cache.suspect(0, peer, now);
+  EXPECT_TRUE(host.solicitations.empty()) << "nobody knows it";
+  send(peer);
+  cache.suspect(0, peer, now);
+  EXPECT_EQ(host.solicitations.size(), 1U) << "it is being asked";
+  answer(peer, mac(9));
+  pass(4s);
+  cache.suspect(0, peer, now);
+  EXPECT_EQ(state(peer), State::reachable) << "it has answered just now";
+  pass(2s);
+  cache.suspect(0, peer, now);
+  EXPECT_EQ(state(peer), State::probe);
+  ASSERT_EQ(host.solicitations.size(), 2U);
+  EXPECT_EQ(host.solicitations.back().to, mac(9));
+  cache.suspect(0, peer, now);
+  EXPECT_EQ(host.solicitations.size(), 2U);
+  answer(peer, mac(9));
+  EXPECT_EQ(state(peer), State::reachable);
+  // One that doesn't answer is forgotten, and the next packet asks everybody.
+  pass(50s);
+  EXPECT_EQ(state(peer), State::stale);
+  cache.suspect(0, peer, now);
+  pass(4s);
+  EXPECT_EQ(host.solicitations.size(), 5U);
+  EXPECT_FALSE(state(peer));
+  send(peer);
+  EXPECT_FALSE(host.solicitations.back().to);
+}
+
 }  // namespace
 }  // namespace pinion::test

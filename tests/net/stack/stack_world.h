@@ -76,10 +76,12 @@ class RecordingTransport final : public IpTransport {
   void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept override;
   void complain(const IpComplaint& complaint, Instant now) noexcept override;
   void end_of_burst(Instant now) noexcept override;
+  void paths_shrank() noexcept override { ++shrunk_paths; }
 
   std::vector<Received> received;
   std::vector<Complaint> complaints;
   int bursts = 0;
+  int shrunk_paths = 0;
 };
 
 class StackWorld : public TableWorld {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,87 +11,10 @@
 
 #include "reassembly_model.h"
 
-/// Segments in every order and with every overlap, as receive_text() takes them, beside one entry
-/// per byte.
+/// Segments as receive_text() takes them, beside one entry per byte.
 
 namespace pinion::test {
 namespace {
-
-struct Range {
-  std::uint32_t begin;
-  std::uint32_t end;
-};
-
-std::vector<Range> ranges_within(std::uint32_t length) {
-  std::vector<Range> ranges;
-  for (std::uint32_t begin = 0; begin < length; ++begin) {
-    for (std::uint32_t end = begin + 1; end <= length; ++end) ranges.push_back({begin, end});
-  }
-  return ranges;
-}
-
-/// `count` segments of a stream of `length` bytes; `number` says which.
-::testing::AssertionResult try_segments(ByteWorld& world, const std::vector<Range>& ranges,
-                                        std::size_t count, std::uint64_t number) {
-  const std::uint32_t length = ranges.back().end;
-  // The numbers wrap around in the middle of the stream.
-  const wire::SequenceNumber start(0U - length / 2);
-  ReassemblyModel model(world, start, length, 65535);
-  std::string tried;
-  std::uint64_t rest = number;
-  for (std::size_t i = 0; i < count && !model.is_over(); ++i) {
-    const Range range = ranges[rest % ranges.size()];
-    rest /= ranges.size();
-    tried += " " + std::to_string(range.begin) + "-" + std::to_string(range.end);
-    const auto shape = static_cast<Shape>((number + i) % kShapes);
-    if (!model.arrive(range.begin, range.end, shape)) {
-      return ::testing::AssertionFailure() << model.failure() << " differs after" << tried;
-    }
-  }
-  if (!model.read(length, false)) {
-    return ::testing::AssertionFailure() << model.failure() << " differs, read after" << tried;
-  }
-  return ::testing::AssertionSuccess();
-}
-
-std::uint64_t power(std::uint64_t base, std::size_t exponent) {
-  std::uint64_t result = 1;
-  for (std::size_t i = 0; i < exponent; ++i) result *= base;
-  return result;
-}
-
-void try_all(std::uint32_t length, std::size_t count) {
-  ByteWorld world;
-  const std::vector<Range> ranges = ranges_within(length);
-  const std::uint64_t all = power(ranges.size(), count);
-  for (std::uint64_t number = 0; number < all; ++number) {
-    ASSERT_TRUE(try_segments(world, ranges, count, number)) << "of " << length << " bytes";
-  }
-  EXPECT_EQ(world.live(), 0U);
-}
-
-/// Each order is a sequence of its own, so all sequences of segments are all orders of all sets.
-TEST(Reassembly, TakesEveryOverlapInEveryOrder) {
-  try_all(8, 3);
-  try_all(5, 4);
-  try_all(4, 5);
-}
-
-/// All 36^5 sequences are for campaigns: PINION_TEST_SCALE=1000 and up.
-TEST(Reassembly, TakesFiveSegmentsOfEightBytes) {
-  constexpr std::uint64_t kAtOnce = 40'000;
-  constexpr std::size_t kCount = 5;
-  ByteWorld world;
-  const std::vector<Range> ranges = ranges_within(8);
-  const std::uint64_t all = power(ranges.size(), kCount);
-  const std::uint64_t tried = std::min(scaled(kAtOnce), all);
-  Random random(seed());
-  for (std::uint64_t i = 0; i < tried; ++i) {
-    const std::uint64_t number = tried == all ? i : random.below(all);
-    ASSERT_TRUE(try_segments(world, ranges, kCount, number)) << "PINION_SEED=" << seed();
-  }
-  EXPECT_EQ(world.live(), 0U);
-}
 
 TEST(Reassembly, TakesLongSegmentsAnyhow) {
   constexpr std::uint32_t kLength = 60'000;

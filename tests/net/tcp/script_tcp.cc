@@ -104,6 +104,7 @@ const std::map<std::string, ScriptTcp::Call, std::less<>>& ScriptTcp::calls() {
       {"keepalive", &ScriptTcp::keepalive},
       {"user_timeout", &ScriptTcp::user_timeout},
       {"read_deadline", &ScriptTcp::read_deadline},
+      {"stall", &ScriptTcp::stall},
       {"complain", &ScriptTcp::complain},
       {"state", &ScriptTcp::state},
       {"events", &ScriptTcp::events},
@@ -269,6 +270,11 @@ std::string ScriptTcp::read_deadline(std::span<const std::string> arguments) {
   return "";
 }
 
+std::string ScriptTcp::stall(std::span<const std::string> arguments) {
+  advance(std::chrono::ceil<std::chrono::milliseconds>(now() + milliseconds(arguments, 0)));
+  return "";
+}
+
 std::string ScriptTcp::complain(std::span<const std::string> arguments) {
   const std::map<std::string, IpTrouble> troubles = {
       {"net", IpTrouble::net_unreachable},           {"host", IpTrouble::host_unreachable},
@@ -325,6 +331,7 @@ std::string ScriptTcp::count(std::span<const std::string> arguments) {
   if (arguments[0] == "half_open") return std::to_string(tcp_->half_open());
   if (arguments[0] == "time_waits") return std::to_string(tcp_->time_waits());
   if (arguments[0] == "packets") return std::to_string(ScriptPool::pool->live());
+  if (arguments[0] == "suspicions") return std::to_string(ip().suspicions());
   return "no such count";
 }
 

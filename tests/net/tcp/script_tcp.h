@@ -27,12 +27,13 @@
 ///   keepalive IDLE_MS INTERVAL_MS PROBES
 ///   user_timeout MS
 ///   read_deadline MS     from now
+///   stall MS             the lcore does nothing for so long: what was due is late
 ///   complain TROUBLE OFFSET [MTU]  ICMP, quoting this place in what the host sent
 ///   state                                         -> its TcpState, or gone
 ///   events               what was told since the last time, in order: `readable closed:reset`
 ///   dropped NAME         how many segments for this reason
 ///   leave N              takes packets from the pool until N are left; `all` gives them back
-///   count NAME           of connections, half_open, time_waits, packets
+///   count NAME           of connections, half_open, time_waits, packets, suspicions
 
 namespace pinion::test {
 
@@ -102,6 +103,7 @@ class ScriptTcp final : private detail::ScriptPool,
   std::string keepalive(std::span<const std::string> arguments);
   std::string user_timeout(std::span<const std::string> arguments);
   std::string read_deadline(std::span<const std::string> arguments);
+  std::string stall(std::span<const std::string> arguments);
   std::string complain(std::span<const std::string> arguments);
   std::string state(std::span<const std::string> arguments);
   std::string events(std::span<const std::string> arguments);

@@ -215,6 +215,24 @@ TEST(TcpCases, C7_TheEndIsToldOnceAndAStaleHandleReachesNobody) {
   EXPECT_EQ(next.closed, 0);
 }
 
+// What lies behind a hole was never received, as far as the peer knows: it is as what is under way.
+TEST(TcpClose, BytesBehindAHoleAreDiscardedAsThoseUnderWay) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < P. 101:201(100) ack 1
+    > . 1:1(0) ack 1
+    close
+    > F. 1:1(0) ack 1
+    < . 201:201(0) ack 2
+    +200ms < . 1:101(100) ack 2
+    > . 2:2(0) ack 201
+    count packets -> 0
+    < F. 201:201(0) ack 2
+    > . 2:2(0) ack 202
+    events -> closed:orderly
+  )")));
+}
+
 TEST(TcpClose, WhatComesAfterCloseIsDiscardedForAWhileThenReset) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -228,6 +246,59 @@ TEST(TcpClose, WhatComesAfterCloseIsDiscardedForAWhileThenReset) {
     > R. 2:2(0) ack 101
     events -> closed:data_after_close
     dropped data_after_close -> 1
+  )")));
+}
+
+TEST(TcpClose, DataThatCameBeforeResetNothingWithTheirFin) {
+  const std::string discarded = R"(
+    close
+    > F. 1:1(0) ack 1
+    < . 1:1(0) ack 2
+    < P. 1:101(100) ack 2
+    +40ms > . 2:2(0) ack 101
+  )";
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(discarded + R"(
+    +3s < FP. 1:101(100) ack 2      # The acknowledgement was lost.
+    > . 2:2(0) ack 102
+    events -> closed:orderly
+    count time_waits -> 1
+  )")));
+  ScriptTcp crossing(plain_tcp());
+  EXPECT_TRUE(run_script(crossing, after_accept(R"(
+    close
+    > F. 1:1(0) ack 1
+    < P. 1:101(100) ack 1
+    +40ms > . 2:2(0) ack 101
+    +960ms > F. 1:1(0) ack 101
+    +1500ms < FP. 1:101(100) ack 1
+    > . 2:2(0) ack 102
+    state -> closing
+    < . 102:102(0) ack 2
+    events -> closed:orderly
+  )")));
+  ScriptTcp more(plain_tcp());
+  EXPECT_TRUE(run_script(more, after_accept(discarded + R"(
+    +3s < FP. 1:102(101) ack 2      # One byte is new.
+    > R. 2:2(0) ack 101
+    events -> closed:data_after_close
+  )")));
+}
+
+TEST(TcpClose, WhatComesIsDiscardedAsLongAsThePeerTakesOurs) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(
+      run_script(world, after_accept("write 14600 -> 14600\n" + full_segments(1, 9, 1460) + R"(
+    > P. 13141:14601(1460) ack 1
+    close
+    > F. 14601:14601(0) ack 1
+    +900ms < . 1:1(0) ack 1461
+    +1s < . 1:1(0) ack 2921
+    +1600ms < P. 1:101(100) ack 2921
+    +40ms > . 14602:14602(0) ack 101
+    +960ms < P. 101:201(100) ack 2921
+    > R. 14602:14602(0) ack 101
+    events -> closed:data_after_close
   )")));
 }
 
@@ -256,6 +327,25 @@ TEST(TcpClose, DataBehindTheFinIsNotTaken) {
     > . 1:1(0) ack 102
     dropped data_after_fin -> 1
     read -> 100
+    read -> finished
+    abort
+    > R. 1:1(0)
+  )")));
+}
+
+TEST(TcpClose, DataBehindAFinThatWaitsForItsTurnIsAnsweredToo) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    < F. 61:61(0) ack 1
+    > . 1:1(0) ack 1
+    < P. 101:201(100) ack 1
+    > . 1:1(0) ack 1
+    < F. 101:101(0) ack 1
+    > . 1:1(0) ack 1
+    dropped data_after_fin -> 2
+    < P. 1:61(60) ack 1
+    > . 1:1(0) ack 62
+    read -> 60
     read -> finished
     abort
     > R. 1:1(0)

@@ -38,6 +38,7 @@ class QuietHost final : public IpLayer, public TcpObserver {
     line.push_back(copy_packet(*packet, pool_));
   }
   std::size_t path_mtu(const IpAddress&, const IpAddress&) const noexcept override { return 1500; }
+  std::size_t link_mtu(const IpAddress&, const IpAddress&) const noexcept override { return 1500; }
   void learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t, Instant) noexcept override {}
   bool is_unicast(const IpAddress&) const noexcept override { return true; }
   std::optional<IpAddress> source_for(const IpAddress&) const noexcept override {
@@ -47,6 +48,7 @@ class QuietHost final : public IpLayer, public TcpObserver {
     return address == kAddresses[number_];
   }
   void confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept override {}
+  void suspect(const IpAddress&, const IpAddress&, Instant) noexcept override {}
 
   void on_connected(TcpHandle, Instant) noexcept override {}
   void on_readable(TcpHandle, Instant now) noexcept override {

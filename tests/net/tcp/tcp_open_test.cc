@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 #include "script_tcp.h"
 #include "two_hosts.h"
 
-/// Connections begin, or don't: the cases O2 to O7.
+/// Connections begin, or don't: the cases O2 to O8.
 
 namespace pinion::test {
 namespace {
@@ -190,6 +191,71 @@ TEST(TcpCases, O7_SimultaneousOpen) {
   )"));
 }
 
+/// The numbers with which both sides of a connection from `port` begin, which is reset then.
+struct InitialNumbers {
+  InitialNumbers(TwoHosts& world, std::uint16_t port) : at(world.now()) {
+    world.sent.clear();
+    TestSocket socket(world.tcp(0));
+    const auto made = world.tcp(0).connect({.remote = world.endpoint(1, 7), .local_port = port},
+                                           &socket, world.now());
+    EXPECT_TRUE(made);
+    socket.handle = *made;
+    world.run_for(milliseconds{20});
+    EXPECT_EQ(socket.connected, 1);
+    world.tcp(0).abort(socket.handle, world.now());
+    world.run_for(milliseconds{20});
+    for (const LineSegment& line : world.sent) {
+      if (!line.has(TcpFlag::syn)) continue;
+      (line.from == 0 ? client : server) = line.segment.header.sequence;
+    }
+  }
+
+  Instant at;
+  wire::SequenceNumber client;
+  wire::SequenceNumber server;
+};
+
+// O8: initial numbers, those in SYN-ACKs too.
+TEST(TcpCases, O8_InitialNumbersOfATupleGrowByOneEveryFourMicroseconds) {
+  TwoHosts world;
+  ASSERT_TRUE(world.tcp(1).listen(world.endpoint(1, 7), {}, nullptr));
+  world.recording = true;
+  InitialNumbers last(world, 5'000);
+  for (const Delay pause : {Delay(milliseconds{1}), Delay(seconds{1}), Delay(minutes{30})}) {
+    world.run_for(pause);
+    const InitialNumbers next(world, 5'000);
+    const auto grown =
+        static_cast<std::uint32_t>((next.at - last.at) / std::chrono::microseconds{4});
+    for (const std::uint32_t by : {static_cast<std::uint32_t>(next.client - last.client),
+                                   static_cast<std::uint32_t>(next.server - last.server)}) {
+      EXPECT_GE(by, grown - 1);
+      EXPECT_LE(by, grown + 1);
+    }
+    last = next;
+  }
+}
+
+// O8: initial numbers, those in SYN-ACKs too.
+TEST(TcpCases, O8_InitialNumbersOfATupleTellNothingOfOthers) {
+  TwoHosts world;
+  ASSERT_TRUE(world.tcp(1).listen(world.endpoint(1, 7), {}, nullptr));
+  world.recording = true;
+  constexpr std::uint16_t kTuples = 500;
+  std::set<std::uint32_t> of_clients;
+  std::set<std::uint32_t> of_servers;
+  InitialNumbers last(world, 5'000);
+  for (std::uint16_t i = 1; i <= kTuples; ++i) {
+    const InitialNumbers next(world, static_cast<std::uint16_t>(5'000 + i));
+    of_clients.insert(static_cast<std::uint32_t>(next.client - last.client));
+    of_servers.insert(static_cast<std::uint32_t>(next.server - last.server));
+    last = next;
+  }
+  // The time between them is always the same. Of 500 numbers of 32 bits, two pairs are equal once
+  // in 10^9 times.
+  EXPECT_GE(of_clients.size(), kTuples - 1U);
+  EXPECT_GE(of_servers.size(), kTuples - 1U);
+}
+
 TEST(TcpOpen, ARefusedHandshakeGoesUnheard) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, R"(
@@ -257,6 +323,36 @@ TEST(TcpOpen, BeyondTheBacklogTheLastAckWaits) {
     abort
     > [b] R. 1:1(0)
   )"));
+}
+
+TEST(TcpOpen, ListenersHaveEqualPartsOfThoseWhoWait) {
+  TwoHostsOptions options;
+  options.config.max_waiting = 5;
+  TwoHosts world(options);
+  const auto listen = [&](std::uint16_t port) {
+    const auto made = world.tcp(1).listen(world.endpoint(1, port), {}, nullptr);
+    PINION_ASSERT(made);
+    return *made;
+  };
+  const auto connect = [&](std::uint16_t port) {
+    for (int i = 0; i < 8; ++i) {
+      static_cast<void>(
+          world.tcp(0).connect({.remote = world.endpoint(1, port)}, nullptr, world.now()));
+    }
+    world.run_for(seconds{1});
+  };
+  const TcpListenerHandle one = listen(7);
+  connect(7);
+  EXPECT_EQ(world.tcp(1).waiting(one), 5U);
+  const TcpListenerHandle other = listen(8);
+  connect(8);
+  EXPECT_EQ(world.tcp(1).waiting(other), 2U);
+  EXPECT_TRUE(world.tcp(1).accept(one, nullptr));
+  world.run_for(seconds{10});
+  EXPECT_EQ(world.tcp(1).waiting(one), 4U) << "above its part now";
+  world.tcp(1).close(other, world.now());
+  world.run_for(seconds{60});
+  EXPECT_EQ(world.tcp(1).waiting(one), 5U);
 }
 
 TEST(TcpOpen, RefusesAddressesThatAreNobodys) {

@@ -1,6 +1,9 @@
 #include <array>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -142,6 +145,99 @@ TEST(TcpPressure, AfterCloseAPeerThatTakesAByteAtATimeIsGivenUp) {
   )")));
 }
 
+TEST(TcpPressure, AfterCloseAPeerThatTakesAByteNowAndThenIsGivenUpToo) {
+  ScriptTcpOptions options = plain_tcp();
+  options.config.orphan_limit = seconds{3};
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    write 10 -> 10
+    > P. 1:11(10) ack 1
+    close
+    > F. 11:11(0) ack 1
+    +500ms < . 1:1(0) ack 2
+    +500ms < . 1:1(0) ack 3
+    +500ms < . 1:1(0) ack 4
+    +500ms < . 1:1(0) ack 5
+    +500ms < . 1:1(0) ack 6
+    +500ms < . 1:1(0) ack 7
+    +500ms < . 1:1(0) ack 8
+    +500ms < . 1:1(0) ack 9
+    +700us > R. 12:12(0)
+    events -> closed:close_timeout
+  )")));
+}
+
+/// What is left of a connection whose reader takes a piece each five seconds, after a close.
+struct SlowReader {
+  explicit SlowReader(bool v6)
+      : world({.config = {.orphan_limit = seconds{20}}, .v6 = v6}),
+        pair(world, {}, {.socket = {.receive_buffer = 4'096}}) {
+    pair.server.reads = false;
+    pair.client.write_up_to(kSize, world.now());
+    world.tcp(0).close(pair.client.handle, world.now());
+  }
+  void read_for(Delay time) {
+    for (const Instant end = world.now() + time; world.now() < end; world.run_for(seconds{5})) {
+      static_cast<void>(pair.server.read_piece(world.now()));
+    }
+  }
+
+  static constexpr std::uint64_t kSize = 60'000;
+  TwoHosts world;
+  TestPair pair;
+};
+
+// RFC 9293, 3.6: what was written before is delivered.
+TEST(TcpPressure, AfterCloseAPeerThatTakesASegmentNowAndThenGetsEverything) {
+  for (const bool v6 : {false, true}) {
+    SlowReader slow(v6);
+    slow.read_for(seconds{120});
+    EXPECT_TRUE(slow.pair.server.received_stream(SlowReader::kSize)) << slow.pair.server.received;
+    EXPECT_TRUE(slow.pair.server.finished);
+    slow.world.tcp(1).close(slow.pair.server.handle, slow.world.now());
+    slow.world.run_for(seconds{1});
+    EXPECT_EQ(slow.pair.client.end, TcpEnd::orderly);
+    EXPECT_EQ(slow.pair.server.end, TcpEnd::orderly);
+  }
+}
+
+TEST(TcpPressure, AfterCloseAPeerThatTakesNoMoreIsGivenUp) {
+  for (const bool v6 : {false, true}) {
+    SlowReader slow(v6);
+    slow.read_for(seconds{45});
+    ASSERT_EQ(slow.pair.client.closed, 0);
+    const Instant last = slow.world.now() - seconds{5};
+    EXPECT_TRUE(slow.world.run_until([&] { return slow.pair.client.closed != 0; }, seconds{90}));
+    EXPECT_GE(slow.world.now() - last, seconds{20});
+    EXPECT_EQ(slow.pair.client.end, TcpEnd::close_timeout);
+    EXPECT_EQ(slow.world.tcp(0).stats().orphan_timeouts, 1U);
+    slow.world.run_for(seconds{1});
+    slow.pair.server.read_all(slow.world.now());
+    slow.world.tcp(1).close(slow.pair.server.handle, slow.world.now());
+  }
+}
+
+TEST(TcpPressure, AfterCloseALossDoesNotEndWhatGoesOn) {
+  ScriptTcpOptions options = plain_tcp();
+  options.config.orphan_limit = seconds{6};
+  ScriptTcp world(options);
+  std::string script = "write 14600 -> 14600\n" + full_segments(1, 9, 1460) + R"(
+    > P. 13141:14601(1460) ack 1
+    close
+    > F. 14601:14601(0) ack 1
+  )";
+  // Three pieces make a segment.
+  for (int acked = 501; acked <= 8'001; acked += 500) {
+    script += "+500ms < . 1:1(0) ack " + std::to_string(acked) + "\n";
+  }
+  script += R"(
+    +4s..5s > . 8001:9461(1460) ack 1
+    +8s..10s > R. 14602:14602(0) ack 1
+    events -> closed:close_timeout
+  )";
+  EXPECT_TRUE(run_script(world, after_accept(script)));
+}
+
 TEST(TcpPressure, AtTheLimitTheOldestOrphanGivesWay) {
   ScriptTcpOptions options = plain_tcp();
   options.config.max_connections = 2;
@@ -238,6 +334,110 @@ TEST(TcpPressure, EachConnectionOfAPathTakesItsOwnComplaint) {
   EXPECT_EQ(world.tcp(0).stats().retransmission_timeouts, 0U);
   world.tcp(0).abort(second.handle, world.now());
   first.close_both();
+}
+
+/// Two connections over one path, on which nothing larger than a smaller MTU passes from now on;
+/// the first has been told.
+struct SharedPath {
+  explicit SharedPath(bool v6)
+      : mtu(v6 ? 1'300 : 1'000), world({.v6 = v6}), first(world), second(world.tcp(0)) {
+    second.handle = *world.tcp(0).connect(
+        {.remote = world.endpoint(1, 7), .options = {.no_delay = true}}, &second, world.now());
+    world.run_for(milliseconds{50});
+    server.emplace(world.tcp(1));
+    server->handle = world.tcp(1).accept(first.listener, &*server);
+    EXPECT_TRUE(bool{server->handle});
+    const std::size_t headers = v6 ? 72 : 52;
+    world.passes = [=, this](const LineSegment& line) { return line.size + headers <= mtu; };
+    world.recording = true;
+  }
+  /// The first sends what doesn't pass, and hears of it.
+  void first_is_told() {
+    const std::size_t before = world.sent.size();
+    first.client.write_up_to(first.client.written + 1'400, world.now());
+    complain(world.tcp(0), world, LineSegment(world.sent.at(before)), mtu);
+  }
+  TcpInfo info() { return *world.tcp(0).info(second.handle); }
+  /// Both streams are whole, and both ends let go.
+  void end(std::uint64_t size) {
+    EXPECT_TRUE(first.server.received_stream(first.client.written));
+    EXPECT_TRUE(server->received_stream(size)) << server->received;
+    world.tcp(0).abort(second.handle, world.now());
+    first.close_both();
+  }
+
+  std::size_t mtu;
+  TwoHosts world;
+  TestPair first;
+  TestSocket second;
+  std::optional<TestSocket> server;
+};
+
+TEST(TcpPressure, WhatOneConnectionLearnsOfAPathTheOthersKnowBeforeTheySend) {
+  for (const bool v6 : {false, true}) {
+    SharedPath path(v6);
+    const TcpInfo before = path.info();
+    path.first_is_told();
+    path.second.write_up_to(6'000, path.world.now());
+    path.world.run_for(milliseconds{60});
+    path.end(6'000);
+    EXPECT_EQ(path.world.tcp(0).stats().retransmission_timeouts, 0U);
+    EXPECT_EQ(path.world.tcp(0).stats().dropped(TcpDrop::complaint_mtu), 0U);
+    EXPECT_EQ(before.segment, 1'448U - (v6 ? 20U : 0U));
+  }
+}
+
+// RFC 1191, 6.4: nor is it congestion.
+TEST(TcpPressure, WhatWasTooBigForAPathIsNotTakenForCongestion) {
+  for (const bool v6 : {false, true}) {
+    // Two full segments are lost without a sign; what passes behind them brings a duplicate.
+    for (const std::uint32_t more : {0U, 100U}) {
+      SharedPath path(v6);
+      const std::uint32_t size = 2U * path.info().segment + more;
+      path.second.write_up_to(size, path.world.now());
+      const TcpInfo before = path.info();
+      path.first_is_told();
+      EXPECT_EQ(path.info().flight, size) << "it has had no word yet";
+      EXPECT_TRUE(path.world.run_until([&] { return path.server->received == size; }, seconds{1}));
+      EXPECT_GE(path.info().congestion_window, before.congestion_window);
+      EXPECT_EQ(path.info().congestion_threshold, before.congestion_threshold);
+      EXPECT_EQ(path.world.tcp(0).stats().retransmission_timeouts, 0U);
+      path.world.run_for(seconds{1});
+      path.end(size);
+    }
+  }
+}
+
+TEST(TcpPressure, WhatWasTooBigForAPathGoesOutAgainWithWhatIsWritten) {
+  for (const bool v6 : {false, true}) {
+    SharedPath path(v6);
+    path.second.write_up_to(3'000, path.world.now());
+    const TcpInfo before = path.info();
+    path.first_is_told();
+    path.second.write_up_to(4'000, path.world.now());
+    EXPECT_TRUE(
+        path.world.run_until([&] { return path.server->received == 4'000; }, milliseconds{60}));
+    EXPECT_GE(path.info().congestion_window, before.congestion_window);
+    EXPECT_EQ(path.world.tcp(0).stats().retransmission_timeouts, 0U);
+    path.world.run_for(seconds{1});
+    path.end(4'000);
+  }
+}
+
+// What fits the path has been lost for another reason.
+TEST(TcpPressure, ALossOfWhatFitsThePathIsCongestion) {
+  for (const bool v6 : {false, true}) {
+    SharedPath path(v6);
+    const auto passes = std::exchange(path.world.passes, [](const LineSegment&) { return false; });
+    path.second.write_up_to(500, path.world.now());
+    path.world.passes = passes;
+    path.first_is_told();
+    EXPECT_TRUE(path.world.run_until([&] { return path.server->received == 500; }, seconds{2}));
+    EXPECT_EQ(path.world.tcp(0).stats().retransmission_timeouts, 1U);
+    EXPECT_LE(path.info().congestion_window, 3U * path.info().segment);
+    path.world.run_for(seconds{1});
+    path.end(500);
+  }
 }
 
 TEST(TcpPressure, ADeadlineLongPastIsToldAtOnce) {

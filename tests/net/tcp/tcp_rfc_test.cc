@@ -129,6 +129,37 @@ TEST(TcpRfc, Must57And63_SynsToManyAndFromNobodyAreDropped) {
   EXPECT_EQ(world.tcp(1).half_open(), 0U);
 }
 
+// RFC 1191, 3.1: the option says what we take, whatever a path has become for what we send.
+TEST(TcpRfc, Must67_TheMssIsOfTheInterfaceAndSegmentsAreOfThePath) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    write 1460 -> 1460
+    > P. 1:1461(1460) ack 1
+    complain too_big 0 1000
+    > . 1:961(960) ack 1
+    > P. 961:1461(500) ack 1
+    < [b] S 0:0(0) win 65535 <mss 1460>
+    > [b] S. 0:0(0) ack 1 <mss 1460>
+    < [b] . 1:1(0) ack 1
+    accept -> accepted
+    write 1920 -> 1920
+    > [b] . 1:961(960) ack 1
+    > [b] P. 961:1921(960) ack 1
+    abort
+    > [b] R. 1921:1921(0)
+    flow [c] peer 192.0.2.2:80
+    connect -> in progress
+    > [c] S 0:0(0) <mss 1460>
+    < [c] S. 0:0(0) ack 1 win 65535 <mss 1460>
+    > [c] . 1:1(0) ack 1
+    write 1920 -> 1920
+    > [c] . 1:961(960) ack 1
+    > [c] P. 961:1921(960) ack 1
+    abort
+    > [c] R. 1921:1921(0)
+  )")));
+}
+
 TEST(TcpRfc, Must66_AResetCountsWhileTheWindowIsShut) {
   ScriptTcpOptions options = plain_tcp();
   options.socket.receive_buffer = 4'096;
@@ -168,6 +199,30 @@ TEST(TcpRfc, Must30_UrgentDataAreReadInLine) {
   )")));
 }
 
+// R1: SHLD-10.
+TEST(TcpRfc, Must20_AfterThreeRetransmissionsTheIpLayerHearsOfIt) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    write 100 -> 100
+    > P. 1:101(100) ack 1
+    +1s > P. 1:101(100) ack 1
+    +2s > P. 1:101(100) ack 1
+    +4s > P. 1:101(100) ack 1
+    count suspicions -> 0
+    +8s > P. 1:101(100) ack 1
+    count suspicions -> 1
+    +16s > P. 1:101(100) ack 1
+    count suspicions -> 2
+    < . 1:1(0) ack 101
+    write 100 -> 100
+    > P. 101:201(100) ack 1
+    +32s > P. 101:201(100) ack 1
+    count suspicions -> 2
+    abort
+    > R. 201:201(0)
+  )")));
+}
+
 TEST(TcpRfc, Must25_KeepaliveIsOffUnlessAskedFor) {
   ScriptTcp world(plain_tcp());
   EXPECT_TRUE(run_script(world, after_accept(R"(
@@ -189,12 +244,16 @@ TEST(TcpRfc, Must40_AcknowledgementsAreNotDelayedByHalfASecond) {
     std::size_t path_mtu(const IpAddress&, const IpAddress&) const noexcept override {
       return 1500;
     }
+    std::size_t link_mtu(const IpAddress&, const IpAddress&) const noexcept override {
+      return 1500;
+    }
     void learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t,
                         Instant) noexcept override {}
     std::optional<IpAddress> source_for(const IpAddress&) const noexcept override { return {}; }
     bool is_local(const IpAddress&) const noexcept override { return false; }
     bool is_unicast(const IpAddress&) const noexcept override { return true; }
     void confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept override {}
+    void suspect(const IpAddress&, const IpAddress&, Instant) noexcept override {}
   } ip;
   TimingWheel wheel(world.now());
   const auto made = Tcp::create(

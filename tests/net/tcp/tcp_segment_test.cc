@@ -217,6 +217,55 @@ TEST(TcpCases, N5_AComplaintCountsOnlyForWhatIsInFlight) {
   )"));
 }
 
+TEST(TcpCases, N5_WhatRoutersSaidIsTheReasonWhenThePeerIsGivenUp) {
+  const std::string told = R"(
+    user_timeout 5000
+    write 100 -> 100
+    > P. 1:101(100) ack 1
+    complain host 0
+    events
+  )";
+  const std::string silence = R"(
+    +1s > P. 1:101(100) ack 1
+    +2s > P. 1:101(100) ack 1
+    +2s > R. 101:101(0)
+    events -> closed:unreachable
+  )";
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(told + silence)));
+  EXPECT_EQ(world.tcp().stats().peer_timeouts, 1U);
+  // Not when it has answered since.
+  ScriptTcp answers(plain_tcp());
+  EXPECT_TRUE(run_script(answers, after_accept(told + R"(
+    < . 1:1(0) ack 101
+    write 100 -> 100
+    > P. 101:201(100) ack 1
+    +200ms > P. 101:201(100) ack 1
+    +400ms > P. 101:201(100) ack 1
+    +800ms > P. 101:201(100) ack 1
+    +1600ms > P. 101:201(100) ack 1
+    +2s > R. 201:201(0)
+    events -> closed:peer_timeout
+  )")));
+  ScriptTcp client(plain_tcp());
+  EXPECT_TRUE(run_script(client, R"(
+    connect -> in progress
+    > S 0:0(0)
+    complain net 0
+    < S. 0:0(0) ack 1 win 65535 <mss 1460>
+    > . 1:1(0) ack 1
+    user_timeout 5000
+    write 100 -> 100
+    > P. 1:101(100) ack 1
+    +200ms > P. 1:101(100) ack 1
+    +400ms > P. 1:101(100) ack 1
+    +800ms > P. 1:101(100) ack 1
+    +1600ms > P. 1:101(100) ack 1
+    +2s > R. 101:101(0)
+    events -> connected closed:peer_timeout
+  )"));
+}
+
 /// A stream over a line that loses and reorders.
 TEST(TcpSegments, LossAndReorderingLeaveTheStreamExact) {
   Random random(seed());

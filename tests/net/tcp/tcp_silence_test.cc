@@ -143,5 +143,73 @@ TEST(TcpSilence, ASmallWindowIsUsedWithinASecondWhateverTheBackoff) {
   )")));
 }
 
+TEST(TcpSilence, SettingKeepaliveIsNotHearingThePeer) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    keepalive 10000 1000 2
+    +9s keepalive 10000 1000 2
+    +1s > . 0:0(0) ack 1
+    +500ms keepalive 10000 1000 2
+    +500ms > . 0:0(0) ack 1
+    +500ms keepalive 10000 1000 2
+    +500ms > R. 1:1(0) ack 1
+    events -> closed:keepalive_timeout
+  )")));
+}
+
+// The first probe is due at once then, and the others as far apart as was asked for.
+TEST(TcpSilence, KeepaliveSetInTheMidstOfALongSilenceAsksBeforeItGivesUp) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    +1h keepalive 10000 1000 3
+    +0ms..2ms > . 0:0(0) ack 1
+    +1s > . 0:0(0) ack 1
+    +500ms keepalive 10000 1000 3
+    +500ms > . 0:0(0) ack 1
+    +1s > R. 1:1(0) ack 1
+    events -> closed:keepalive_timeout
+  )")));
+}
+
+TEST(TcpSilence, SettingKeepaliveProlongsNoOtherPatience) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    user_timeout 5000
+    < . 1:1(0) ack 1 win 0
+    write 10 -> 10
+    +1s > . 1:2(1) ack 1
+    +1s keepalive 60000 1000 2
+    +1s > . 1:2(1) ack 1
+    +1s keepalive 1000 60000 2
+    +0ms..2ms > . 0:0(0) ack 1
+    +2s > R. 1:1(0)
+    events -> closed:peer_timeout
+  )")));
+}
+
+// Times are kept in 32 bits, and a silence of weeks would lie ahead.
+TEST(TcpSilence, ASilenceOfAMonthIsOne) {
+  ScriptTcp asked(plain_tcp());
+  EXPECT_TRUE(run_script(asked, after_accept(R"(
+    +30d keepalive 10000 1000 2
+    +0ms..2ms > . 0:0(0) ack 1
+    < . 1:1(0) ack 1
+    +10s > . 0:0(0) ack 1
+    +1s > . 0:0(0) ack 1
+    +1s > R. 1:1(0) ack 1
+    events -> closed:keepalive_timeout
+  )")));
+  ScriptTcp shut(plain_tcp());
+  EXPECT_TRUE(run_script(shut, after_accept(R"(
+    user_timeout 5000
+    < . 1:1(0) ack 1 win 0
+    +30d write 10 -> 10
+    +1s > . 1:2(1) ack 1
+    +2s > . 1:2(1) ack 1
+    +3s > R. 1:1(0)
+    events -> closed:peer_timeout
+  )")));
+}
+
 }  // namespace
 }  // namespace pinion::test

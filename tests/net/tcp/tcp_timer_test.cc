@@ -139,6 +139,25 @@ TEST(TcpCases, T3_AfterTwentyFiveIdleDaysOldTimestampsAreForgotten) {
   )"));
 }
 
+// T3: 25 idle days.
+TEST(TcpCases, T3_AfterAnyIdleTimeTheWindowIsAsAtTheBegin) {
+  for (const int days : {1, 24, 25, 26, 40, 49, 51, 75}) {
+    TwoHosts world;
+    TestPair pair(world);
+    pair.client.write_up_to(300'000, world.now());
+    world.run_for(seconds{2});
+    const auto before = world.tcp(0).info(pair.client.handle);
+    ASSERT_GT(before->congestion_window, 20U * before->segment);
+    world.run_for(std::chrono::hours{24 * days});
+    world.recording = true;
+    pair.client.write_up_to(500'000, world.now());
+    EXPECT_EQ(world.sent.size(), 10U) << days << " days";
+    world.run_for(seconds{2});
+    EXPECT_TRUE(pair.server.received_stream(500'000));
+    pair.close_both();
+  }
+}
+
 // T4: Karn, backoff, restarts, R1 and R2.
 TEST(TcpCases, T4_TimeoutsDoubleAndGiveUpAtTheLimit) {
   std::string script = "write 100 -> 100\n> P. 1:101(100) ack 1\n";

@@ -67,6 +67,37 @@ TEST(TcpCases, W3_ASmallWindowWhoseUpdateIsLostIsNoDeadlock) {
   )")));
 }
 
+// W3, W9: a window that opens a little is used within a second, whatever the probes' backoff.
+TEST(TcpCases, W3_AWindowThatOpensALittleIsNotLeftToTheProbe) {
+  const std::string shut = R"(
+    write 1000 -> 1000
+    > P. 1:1001(1000) ack 1
+    +1s > P. 1:1001(1000) ack 1
+    +2s > P. 1:1001(1000) ack 1
+    +4s > P. 1:1001(1000) ack 1
+    +8s > P. 1:1001(1000) ack 1
+    < . 1:1(0) ack 1001 win 0
+    write 5000 -> 5000
+    +1s < . 1:1(0) ack 1001 win 900
+  )";
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(shut + R"(
+    +1s > . 1001:1901(900) ack 1
+    < . 1:1(0) ack 1901 win 0
+    abort
+    > R. 1901:1901(0)
+  )")));
+  // Nor does it wait longer when it shuts once more in between.
+  ScriptTcp flaps(plain_tcp());
+  EXPECT_TRUE(run_script(flaps, after_accept(shut + R"(
+    +500ms < . 1:1(0) ack 1001 win 0
+    +300ms < . 1:1(0) ack 1001 win 900
+    +200ms > . 1001:1901(900) ack 1
+    abort
+    > R. 1901:1901(0)
+  )")));
+}
+
 // W4: a zero-window probe draws an ACK.
 TEST(TcpCases, W4_ZeroWindowProbeDrawsAnAck) {
   ScriptTcp world(plain_tcp());

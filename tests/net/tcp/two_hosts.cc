@@ -48,12 +48,17 @@ class TwoHosts::Host final : public IpLayer {
   }
 
   void send(PacketPtr packet, const IpDeparture& how, Instant) noexcept override {
+    if (packet->chain_size() + (how.source.is_v4() ? 20 : 40) > mtu) return;
     world.put_on_line(number, std::move(packet), how);
   }
   std::size_t path_mtu(const IpAddress&, const IpAddress&) const noexcept override { return mtu; }
+  std::size_t link_mtu(const IpAddress&, const IpAddress&) const noexcept override {
+    return world.options_.mtu;
+  }
   void learn_path_mtu(const IpAddress&, const IpAddress&, std::size_t learnt,
                       Instant) noexcept override {
     mtu = std::min(mtu, learnt);
+    tcp->paths_shrank();
   }
   std::optional<IpAddress> source_for(const IpAddress& destination) const noexcept override {
     if (destination.is_v6() != world.options_.v6) return {};
@@ -66,6 +71,7 @@ class TwoHosts::Host final : public IpLayer {
     return !is_never_a_host(address);
   }
   void confirm_reachable(const IpAddress&, const IpAddress&, Instant) noexcept override {}
+  void suspect(const IpAddress&, const IpAddress&, Instant) noexcept override {}
 
   TwoHosts& world;
   int number;

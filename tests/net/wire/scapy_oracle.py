@@ -136,6 +136,95 @@ class Draw:
             sport=self.below(65536), dport=self.below(65536), chksum=self.below(65536)
         ) / self.payload()
 
+    def between_hosts(self):
+        if self.below(2):
+            return inet.IP(src=self.ip4(), dst=self.ip4(), proto=6)
+        return inet6.IPv6(src=self.ip6(), dst=self.ip6(), nh=6)
+
+    def words(self, count):
+        return tuple(self.random.getrandbits(32) for _ in range(count))
+
+    def tcp_option(self):
+        """Any option: twice, at any byte, unknown ones, the list's end with something behind it."""
+        choices = [
+            ("MSS", self.below(65536)),
+            ("WScale", self.below(20)),
+            ("SAckOK", b""),
+            ("Timestamp", self.words(2)),
+            ("SAck", self.words(2 + 2 * self.below(4))),
+            ("UTO", self.below(65536)),
+            (200 + self.below(50), self.random.randbytes(self.below(6))),
+            ("NOP", None),
+            ("NOP", None),
+            ("EOL", None),
+        ]
+        return choices[self.below(len(choices))]
+
+    def tcp_options(self):
+        options = []
+        for _ in range(self.below(8)):
+            more = options + [self.tcp_option()]
+            if len(bytes(inet.TCP(options=more))) <= 60:
+                options = more
+        return options
+
+    def our_tcp_options(self):
+        """In the order and with the padding that ours have."""
+        nop, options = ("NOP", None), []
+        if self.below(2):
+            options += [("MSS", self.below(65536))]
+        sackok, timestamps = self.below(2), self.below(2)
+        options += [nop] * (2 * (sackok ^ timestamps))
+        options += [("SAckOK", b"")] * sackok
+        options += [("Timestamp", self.words(2))] * timestamps
+        if self.below(2):
+            options += [nop, ("WScale", self.below(15))]
+        room = (60 - len(bytes(inet.TCP(options=options))) - 4) // 8
+        if room > 0 and self.below(2):
+            options += [nop, nop, ("SAck", self.words(2 + 2 * self.below(min(room, 4))))]
+        return options
+
+    def tcp(self, ours=False):
+        flags = self.below(256 if ours else 512)
+        if flags & 2:
+            flags &= ~5  # SYN has neither FIN nor RST
+        return self.between_hosts() / inet.TCP(
+            sport=1 + self.below(65535),
+            dport=1 + self.below(65535),
+            seq=self.random.getrandbits(32),
+            ack=self.random.getrandbits(32),
+            reserved=0 if ours else self.below(8),
+            flags=flags,
+            window=self.below(65536),
+            urgptr=self.below(65536),
+            options=self.our_tcp_options() if ours else self.tcp_options(),
+        ) / self.random.randbytes(self.below(64))
+
+    def spoilt_tcp(self):
+        """A segment with something wrong about it, its checksum right as often as not."""
+        ip, segment = split_tcp(bytes(self.tcp()))
+        size = inet.TCP(segment).dataofs * 4
+        spoil = self.below(7)
+        if spoil == 0:
+            segment[12] = self.below(256)
+        elif spoil == 1:
+            at = 2 * self.below(2)
+            segment[at : at + 2] = b"\0\0"
+        elif spoil == 2:
+            segment[13] = self.below(256)
+        elif spoil == 3:
+            segment = segment[: self.below(len(segment) + 1)]
+        elif spoil < 6 and size > 20:
+            for _ in range(1 + self.below(2)):
+                segment[20 + self.below(size - 20)] = self.below(12)
+        checks = self.below(4) != 0
+        if checks and len(segment) >= 18:
+            segment[16:18] = b"\0\0"
+            segment[16:18] = tcp_checksum(ip / bytes(segment)).to_bytes(2, "big")
+        elif segment:
+            segment[self.below(len(segment))] ^= 1 << self.below(8)
+        return bytes(ip / bytes(segment))
+
     def ndp(self):
         if self.below(2):
             return inet6.ICMPv6ND_NS(cksum=0, tgt=self.ip6()) / inet6.ICMPv6NDOptSrcLLAddr(
@@ -232,6 +321,52 @@ def fields_of_udp(raw):
     }
 
 
+def split_tcp(raw):
+    """An IP packet's header without lengths, and its segment."""
+    if raw[0] >> 4 == 4:
+        packet = inet.IP(raw[:20])
+        return inet.IP(src=packet.src, dst=packet.dst, proto=6), bytearray(raw[20:])
+    packet = inet6.IPv6(raw[:40])
+    return inet6.IPv6(src=packet.src, dst=packet.dst, nh=6), bytearray(raw[40:])
+
+
+def tcp_checksum(packet):
+    """By Scapy: of a segment that has its own, 0 if that is right."""
+    segment = bytes(packet.payload)
+    if isinstance(packet, inet.IP):
+        return inet.in4_chksum(6, packet, segment)
+    return inet6.in6_chksum(6, packet, segment)
+
+
+def fields_of_tcp(raw):
+    ip, segment = split_tcp(raw)
+    packet = inet.TCP(segment)
+    size = packet.dataofs * 4
+    # Of an option that comes twice, the last one counts for us.
+    known = dict(packet.options)
+    scale = known.get("WScale")
+    stamps = known.get("Timestamp")
+    edges = known.get("SAck", ())
+    return {
+        "src": ip_hex(ip.src),
+        "dst": ip_hex(ip.dst),
+        "sport": packet.sport,
+        "dport": packet.dport,
+        "seq": packet.seq,
+        "ack": packet.ack,
+        "dataofs": packet.dataofs,
+        "flags": int(packet.flags) & 0xFF,  # the ninth is a reserved bit for us
+        "window": packet.window,
+        "urgptr": packet.urgptr,
+        "mss": known.get("MSS", "none"),
+        "wscale": "none" if scale is None else min(scale, 14),  # RFC 7323, 2.3
+        "sackok": int("SAckOK" in known),
+        "ts": "none" if stamps is None else f"{stamps[0]}.{stamps[1]}",
+        "sack": "".join(f"/{a}.{b}" for a, b in zip(edges[::2], edges[1::2])),
+        "data": segment[size:].hex(),
+    }
+
+
 def fields_of_ndp(raw):
     advertises = raw[0] == 136
     packet = (inet6.ICMPv6ND_NA if advertises else inet6.ICMPv6ND_NS)(raw)
@@ -297,6 +432,55 @@ def fault_of_udp(raw):
     return None if 8 <= packet.len <= len(raw) else "udp_length"
 
 
+def fault_of_options(area, seen):
+    """Of the bytes that Scapy has read as `seen`: as long as they are in order, in step."""
+    at = 0
+    for name, value in seen:
+        if name == "EOL":
+            return None
+        if name == "NOP":
+            at += 1
+            continue
+        # Scapy shows whatever is there, for who looks at broken segments: it takes 2 for a length
+        # below it or missing, and what there is for one past the end. A stack must not (MUST-7).
+        if at + 1 == len(area):
+            return "tcp_option_overrun"
+        size = area[at + 1]
+        if size < 2:
+            return "tcp_option_length"
+        if at + size > len(area):
+            return "tcp_option_overrun"
+        # Values of a wrong size stay bytes to Scapy.
+        if name in ("MSS", "WScale", "Timestamp") and isinstance(value, bytes):
+            return "tcp_option_length"
+        # But SACK-permitted may be of any size there, and SACK blocks halves (RFC 2018, 2 and 3).
+        if name == "SAckOK" and size != 2:
+            return "tcp_option_length"
+        if name == "SAck" and (size == 2 or (size - 2) % 8 != 0):
+            return "tcp_option_length"
+        at += size
+    return None
+
+
+def fault_of_tcp(raw):
+    ip, segment = split_tcp(raw)
+    if len(segment) < 20:
+        return "tcp_truncated"
+    if tcp_checksum(ip / bytes(segment)) != 0:
+        return "tcp_checksum"
+    packet = inet.TCP(segment)
+    size = packet.dataofs * 4
+    # Scapy takes 5 for less than 5, and what there is for more than there is.
+    if not 20 <= size <= len(segment):
+        return "tcp_header_length"
+    # To Scapy all ports and flags are alike. No stack has port 0, nor sends a SYN that ends.
+    if 0 in (packet.sport, packet.dport):
+        return "tcp_port"
+    if packet.flags.S and (packet.flags.F or packet.flags.R):
+        return "tcp_flags"
+    return fault_of_options(segment[20:size], packet.options)
+
+
 def ask(lines):
     """Our answers, a line each."""
     done = subprocess.run(
@@ -318,6 +502,7 @@ class ScapyOracle(unittest.TestCase):
         "ipv4": fields_of_ipv4,
         "ipv6": fields_of_ipv6,
         "ndp": fields_of_ndp,
+        "tcp": fields_of_tcp,
         "udp": fields_of_udp,
     }
     FAULTS = {
@@ -344,11 +529,15 @@ class ScapyOracle(unittest.TestCase):
         sizes = {"arp": 28, "ethernet": 14, "ipv6": 40, "ndp": 32, "udp": 8}
         for kind, fields in self.KINDS.items():
             draw = Draw(f"{SEED} build {kind}")
-            packets = [bytes(getattr(draw, kind)()) for _ in range(ROUNDS)]
+            plain = {"tcp": {"ours": True}}.get(kind, {})
+            packets = [bytes(getattr(draw, kind)(**plain)) for _ in range(ROUNDS)]
             if kind == "ethernet":  # tags are for reading: wire_oracle takes none
                 packets = [raw for raw in packets if raw[12:14] not in (b"\x81\0", b"\x88\xa8")]
             lines = [f"emit {kind} {line_of(fields(raw))}" for raw in packets]
-            heads = [raw[: sizes.get(kind) or (raw[0] & 15) * 4].hex() for raw in packets]
+            if kind == "tcp":  # without the header in front, with the data and their checksum
+                heads = [split_tcp(raw)[1].hex() for raw in packets]
+            else:
+                heads = [raw[: sizes.get(kind) or (raw[0] & 15) * 4].hex() for raw in packets]
             self.compare(lines, heads)
 
     def test_refuses_what_is_spoilt_for_the_reason_that_scapy_shows(self):
@@ -367,6 +556,29 @@ class ScapyOracle(unittest.TestCase):
                 lines.append(f"parse {kind} {raw.hex()}")
                 wanted.append(f"fault {reason}" if reason else line_of(self.KINDS[kind](raw)))
             self.compare(lines, wanted)
+
+    def test_refuses_segments_as_a_stack_must(self):
+        draw = Draw(f"{SEED} spoil tcp")
+        lines, wanted, reasons = [], [], set()
+        for _ in range(8 * ROUNDS):
+            raw = draw.spoilt_tcp()
+            reason = fault_of_tcp(raw)
+            reasons.add(reason)
+            lines.append(f"parse tcp {raw.hex()}")
+            wanted.append(f"fault {reason}" if reason else line_of(fields_of_tcp(raw)))
+        self.compare(lines, wanted)
+        self.assertEqual(len(reasons), 8, f"{reasons}\nreplay with PINION_SEED={SEED}")
+
+    def test_scapy_reads_what_we_build(self):
+        draw = Draw(f"{SEED} ours tcp")
+        packets = [bytes(draw.tcp(ours=True)) for _ in range(ROUNDS)]
+        built = ask([f"emit tcp {line_of(fields_of_tcp(raw))}" for raw in packets])
+        for raw, segment in zip(packets, built):
+            ours = bytes(split_tcp(raw)[0] / bytes.fromhex(segment))
+            seed = f"replay with PINION_SEED={SEED}"
+            self.assertEqual(fields_of_tcp(ours), fields_of_tcp(raw), seed)
+            ip, read = split_tcp(ours)
+            self.assertEqual(tcp_checksum(ip / bytes(read)), 0, seed)
 
 
 if __name__ == "__main__":

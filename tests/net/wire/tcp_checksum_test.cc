@@ -99,6 +99,29 @@ TEST(TcpChecksum, CoversTheAddresses) {
   EXPECT_FALSE(wire::tcp_checksum_good(*packet, given.bytes.size(), given.source, other));
 }
 
+// N4: a checksum that its sender has left to a NIC, which would put that of all bytes there.
+TEST(TcpChecksum, N4_TellsPartialOnesFromOthers) {
+  Random random(seed());
+  const TestPool pool;
+  for (std::uint64_t i = 0; i < scaled(500); ++i) {
+    const Case given(random);
+    const std::size_t size = given.bytes.size();
+    PacketBytes left = given.bytes;
+    std::byte* const field = left.data() + wire::kTcpChecksumOffset;
+    const std::uint16_t right = wire::load_be16(field);
+    const std::uint16_t partial =
+        wire::partial_checksum(given.source, given.destination, wire::kTcpProtocol, size);
+    if (right == partial) continue;  // One in 65,536.
+    const PacketPtr packet = chain_of(*pool, given.bytes, random);
+    EXPECT_FALSE(wire::tcp_checksum_partial(*packet, size, given.source, given.destination));
+    wire::store_be16(field, partial);
+    EXPECT_EQ(wire::checksum_of(left), right);
+    wire::store_be16(packet->data() + wire::kTcpChecksumOffset, partial);
+    EXPECT_TRUE(wire::tcp_checksum_partial(*packet, size, given.source, given.destination));
+    EXPECT_FALSE(wire::tcp_checksum_good(*packet, size, given.source, given.destination));
+  }
+}
+
 TEST(TcpChecksum, BelievesTheDevice) {
   Random random(seed());
   const TestPool pool;

@@ -6,12 +6,18 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <pinion/net/slab_packet_pool.h>
 
 #include "wire/arp.h"
 #include "wire/ethernet.h"
@@ -20,6 +26,9 @@
 #include "wire/ipv6.h"
 #include "wire/ipv6_extensions.h"
 #include "wire/ndp.h"
+#include "wire/tcp_checksum.h"
+#include "wire/tcp_emitter.h"
+#include "wire/tcp_parser.h"
 #include "wire/udp.h"
 #include "wire_bytes.h"
 
@@ -29,7 +38,8 @@
 ///   parse KIND HEX            name=value … in the header's order, or `fault NAME`
 ///   emit KIND name=value …    HEX
 ///
-/// Numbers are decimal, addresses and bytes hexadecimal. A kind is one entry of `kKinds`.
+/// Numbers are decimal, addresses and bytes hexadecimal. A kind is one entry of `kKinds`. Of `tcp`
+/// an IP packet is parsed, for the addresses that its checksum covers, and a segment emitted.
 
 namespace {
 
@@ -57,6 +67,8 @@ class Fields {
     std::from_chars(text.data(), text.data() + text.size(), value);
     return static_cast<T>(value);
   }
+
+  [[nodiscard]] std::string_view text(const char* name) const { return values_.at(name); }
 
   [[nodiscard]] Bytes bytes(const char* name) const {
     return pinion::test::from_hex(values_.at(name));
@@ -242,6 +254,136 @@ Bytes emit_ndp(const Fields& fields) {
   return bytes;
 }
 
+/// A segment in a packet of its own, as the stack has it.
+PacketPtr packet_of(View bytes) {
+  static const std::unique_ptr<SlabPacketPool> pool = [] {
+    auto made = SlabPacketPool::create({.packets = 1});
+    PINION_ASSERT(made);
+    return std::move(*made);
+  }();
+  PacketPtr packet(pool->allocate());
+  std::ranges::copy(bytes, packet->append(bytes.size()));
+  return packet;
+}
+
+/// What an IP packet without options and extension headers carries, and between whom.
+struct Carried {
+  IpAddress source;
+  IpAddress destination;
+  View segment;
+};
+
+std::optional<Carried> carried_by(View bytes) {
+  if (const auto v4 = wire::parse_ipv4(bytes)) {
+    return Carried{.source = IpAddress::v4(v4->source),
+                   .destination = IpAddress::v4(v4->destination),
+                   .segment = bytes.subspan(v4->size(), v4->payload_size)};
+  }
+  if (const auto v6 = wire::parse_ipv6(bytes)) {
+    return Carried{.source = IpAddress::v6(v6->source),
+                   .destination = IpAddress::v6(v6->destination),
+                   .segment = bytes.subspan(wire::Ipv6Header::kSize, v6->payload_size)};
+  }
+  return std::nullopt;
+}
+
+std::string text_of(const IpAddress& address) {
+  const std::string all = hex(address.bytes());
+  return address.is_v4() ? all.substr(0, 8) : all;
+}
+
+std::string text_of(const wire::TcpOptions& options) {
+  const auto number = [](const auto& value) {
+    return value ? fmt::format("{}", unsigned{*value}) : std::string("none");
+  };
+  std::string timestamps = "none";
+  if (options.timestamps) {
+    timestamps = fmt::format("{}.{}", options.timestamps->value, options.timestamps->echo_reply);
+  }
+  std::string sack;
+  for (const wire::SackBlock& block : options.sack) {
+    sack += fmt::format("/{}.{}", block.left.value(), block.right.value());
+  }
+  return fmt::format("mss={} wscale={} sackok={} ts={} sack={}", number(options.mss),
+                     number(options.window_scale), int{options.sack_permitted}, timestamps, sack);
+}
+
+/// In the order of Tcp::read_segment(): a segment whose checksum is wrong isn't looked at.
+std::string parse_tcp(View bytes) {
+  const std::optional<Carried> carried = carried_by(bytes);
+  if (!carried) return "no IP packet";
+  const View segment = carried->segment;
+  const PacketPtr packet = packet_of(segment);
+  if (segment.size() >= wire::kTcpHeaderSize &&
+      !wire::tcp_checksum_good(*packet, segment.size(), carried->source, carried->destination)) {
+    return fault(wire::WireFault::tcp_checksum);
+  }
+  const auto parsed = wire::parse_tcp(segment);
+  if (!parsed) return fault(parsed.error());
+  const wire::TcpHeader& header = parsed->header;
+  return fmt::format(
+      "src={} dst={} sport={} dport={} seq={} ack={} dataofs={} flags={} window={} urgptr={} {} "
+      "data={}",
+      text_of(carried->source), text_of(carried->destination), header.source_port,
+      header.destination_port, header.sequence.value(), header.acknowledgment.value(),
+      header.data_offset, header.flags.bits(), header.window, header.urgent_pointer,
+      text_of(parsed->options), hex(segment.subspan(header.size())));
+}
+
+/// The numbers in `text`, whatever stands between them.
+std::vector<std::uint32_t> numbers_in(std::string_view text) {
+  std::vector<std::uint32_t> numbers;
+  while (!text.empty()) {
+    std::uint32_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc{}) numbers.push_back(number);
+    text.remove_prefix(std::max<std::size_t>(1, static_cast<std::size_t>(end - text.data())));
+  }
+  return numbers;
+}
+
+wire::TcpOptions options_of(const Fields& fields) {
+  wire::TcpOptions options;
+  if (fields.text("mss") != "none") options.mss = fields.number<std::uint16_t>("mss");
+  if (fields.text("wscale") != "none") options.window_scale = fields.number<std::uint8_t>("wscale");
+  options.sack_permitted = fields.number<unsigned>("sackok") != 0;
+  if (const auto values = numbers_in(fields.text("ts")); !values.empty()) {
+    options.timestamps = {.value = values.at(0), .echo_reply = values.at(1)};
+  }
+  const std::vector<std::uint32_t> edges = numbers_in(fields.text("sack"));
+  for (std::size_t i = 0; i < edges.size(); i += 2) {
+    options.sack.push_back({.left = wire::SequenceNumber(edges.at(i)),
+                            .right = wire::SequenceNumber(edges.at(i + 1))});
+  }
+  return options;
+}
+
+IpAddress address_of(const Fields& fields, const char* name) {
+  if (fields.text(name).size() == 8) return IpAddress::v4(fields.address<wire::Ipv4Address>(name));
+  return IpAddress::v6(fields.address<wire::Ipv6Address>(name));
+}
+
+Bytes emit_tcp(const Fields& fields) {
+  const wire::TcpHeader header{
+      .source_port = fields.number<std::uint16_t>("sport"),
+      .destination_port = fields.number<std::uint16_t>("dport"),
+      .sequence = wire::SequenceNumber(fields.number<std::uint32_t>("seq")),
+      .acknowledgment = wire::SequenceNumber(fields.number<std::uint32_t>("ack")),
+      .flags = wire::TcpFlags::from_bits(fields.number<std::uint8_t>("flags")),
+      .window = fields.number<std::uint16_t>("window"),
+      .urgent_pointer = fields.number<std::uint16_t>("urgptr"),
+  };
+  const wire::TcpOptions options = options_of(fields);
+  Bytes bytes(wire::kTcpHeaderSize + wire::tcp_options_size(options));
+  wire::emit_tcp(bytes, header, options);
+  bytes = pinion::test::joined(bytes, fields.bytes("data"));
+  const PacketPtr packet = packet_of(bytes);
+  wire::store_tcp_checksum(*packet, bytes.size(), address_of(fields, "src"),
+                           address_of(fields, "dst"));
+  const View sent = std::as_const(*packet).bytes();
+  return {sent.begin(), sent.end()};
+}
+
 struct Kind {
   std::string_view name;
   std::string (*parse)(View);
@@ -251,7 +393,8 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"arp", parse_arp, emit_arp},    {"ethernet", parse_ethernet, emit_ethernet},
     {"ipv4", parse_ipv4, emit_ipv4}, {"ipv6", parse_ipv6, emit_ipv6},
-    {"ndp", parse_ndp, emit_ndp},    {"udp", parse_udp, emit_udp},
+    {"ndp", parse_ndp, emit_ndp},    {"tcp", parse_tcp, emit_tcp},
+    {"udp", parse_udp, emit_udp},
 };
 
 std::string answer(std::string_view line) {

@@ -60,7 +60,10 @@ struct StackOptions {
 
   /// Connections of this transport at once, closing ones included; 1 to 2^20.
   std::size_t max_connections = 16'384;
-  std::size_t max_waiting = 1024;      ///< Beside them, those that wait for accept(); 1 to 65535.
+  /// Beside them, those that wait for accept(), 1 to 65535. Of several listeners each has an equal
+  /// part, at least one; its backlog can make it smaller. Until those are accepted who came when
+  /// fewer listened, they are more, and take places of connections.
+  std::size_t max_waiting = 1024;
   std::size_t max_listeners = 16;      ///< 1 to 1024.
   std::size_t max_half_open = 1024;    ///< Beyond them, SYN cookies; 1 to 65535.
   std::size_t max_time_waits = 16384;  ///< Beyond them the oldest gives way; 1 to 2^20.

@@ -22,7 +22,7 @@ enum class StreamError : std::uint8_t {
   draining,           ///< The lcore drains and nothing is buffered.
   closed,             ///< We closed, shut down or aborted; or the transport is gone.
   refused,            ///< connect: nobody listens there.
-  unreachable,        ///< connect: there is no way to the peer.
+  unreachable,        ///< There is no way to the peer, or ICMP said why it never acknowledged.
   connect_timeout,    ///< connect: no answer within the timeout.
   no_resources,       ///< No descriptor, port, connection slot, buffer or memory left.
   io_error,           ///< Any other failure of the transport.

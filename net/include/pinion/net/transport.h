@@ -34,7 +34,9 @@ struct StreamOptions {
 };
 
 struct ListenOptions {
-  int backlog = 4096;  ///< Connections that wait to be accepted; 1 to 65535.
+  /// Connections that wait to be accepted; 1 to 65535, on the own stack up to its part of
+  /// max_waiting.
+  int backlog = 4096;
   bool share = false;  ///< Let other lcores of this process listen on the same endpoint.
   StreamOptions stream{};
 };
@@ -69,8 +71,10 @@ struct TransportStats {
   std::uint64_t receive_starved = 0;  ///< Receives that found no buffer.
   std::uint64_t receive_paused = 0;   ///< Receives stopped since the reader was behind.
   std::uint64_t receive_copied = 0;   ///< Payloads copied out since buffers ran low.
-  std::uint64_t buffers_free = 0;     ///< Now.
-  std::uint64_t buffers_lowest = 0;   ///< The fewest there ever were.
+  /// Packets, dropped, whose checksums a local sender has left to a NIC that isn't there.
+  std::uint64_t partial_checksums = 0;
+  std::uint64_t buffers_free = 0;    ///< Now.
+  std::uint64_t buffers_lowest = 0;  ///< The fewest there ever were.
 };
 
 /// One of them.

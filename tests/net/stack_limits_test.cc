@@ -1,0 +1,162 @@
+#include <pinion/net/stack_transport.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pinion/test/seed.h>
+
+#include "stack_served.h"
+
+// What the own stack's transport does when its places are taken.
+
+namespace pinion::test {
+namespace {
+
+TEST(StackLimits, AtItsLimitItPausesUntilAConnectionEnds) {
+  constexpr std::size_t kPlaces = 10;
+  Served served({.server = {.max_connections = kPlaces}});
+  served.serve();
+  std::vector<Stream> clients;
+  finish(served.world,
+         served.world.loop().spawn(open_streams(served.world.client_transport(),
+                                                served.listener.local(), 3 * kPlaces, clients)));
+  const std::vector<std::byte> data = pattern(100, seed());
+  const auto body = [&]() -> Task<> {
+    for (Stream& client : clients) {
+      co_await ask(client, data);
+      EXPECT_LE(served.world.transport().stats().open, kPlaces);
+      client = Stream();
+    }
+  };
+  finish(served.world, served.world.loop().spawn(body()));
+  EXPECT_EQ(served.world.transport().stats().accepted, 3 * kPlaces);
+  EXPECT_GE(served.world.transport().stats().accept_pauses, 1U);
+}
+
+// Clients that don't close hold up nobody: closes that wait for them are cut short.
+TEST(StackLimits, ACloseThatWaitsForItsPeerGivesUpItsPlace) {
+  constexpr std::size_t kClients = 5;
+  Served served({.server = {.max_connections = 1, .linger = 60s}});
+  std::vector<Stream> clients;
+  finish(served.world,
+         served.world.loop().spawn(open_streams(served.world.client_transport(),
+                                                served.listener.local(), kClients, clients)));
+  const auto body = [&]() -> Task<> {
+    for (std::size_t i = 0; i < kClients; ++i) {
+      auto stream = co_await served.listener.accept();
+      CO_ASSERT_TRUE(stream);
+      stream->close();
+      EXPECT_EQ(served.world.transport().stats().closing, 1U);
+    }
+    // So does one for a connection of our own.
+    auto own = co_await served.world.transport().connect(served.listener.local(), 5s);
+    EXPECT_EQ(outcome(own), "ok");
+    EXPECT_EQ(served.world.transport().stats().closing, 0U);
+    auto another = co_await served.world.transport().connect(served.listener.local(), 5s);
+    EXPECT_EQ(outcome(another), "no_resources");
+  };
+  finish(served.world, served.world.loop().spawn(body()));
+}
+
+// The linger time over, the place is free though the peer never closes.
+TEST(StackLimits, ACloseWaitsForThePeerNoLongerThanItsTime) {
+  Served served({.server = {.linger = 50ms}});
+  std::vector<Stream> clients;
+  finish(served.world, served.world.loop().spawn(open_streams(
+                           served.world.client_transport(), served.listener.local(), 1, clients)));
+  const auto body = [&]() -> Task<> {
+    auto stream = co_await served.listener.accept();
+    CO_ASSERT_TRUE(stream);
+  };
+  finish(served.world, served.world.loop().spawn(body()));
+  EXPECT_EQ(served.world.transport().stats().closing, 1U);
+  EXPECT_TRUE(served.world.loop().run_until(
+      [&] { return served.world.transport().stats().closing == 0; }, 5s));
+}
+
+// A stream that is over has its record while its handle is kept. Whoever drops one lets the client
+// in that waits for it.
+TEST(StackLimits, AnEndedStreamThatIsDroppedLetsTheNextClientIn) {
+  Served served({.server = {.max_connections = 1, .max_waiting = 1}});
+  std::vector<Stream> ended;
+  std::vector<Stream> clients;
+  std::string accepted;
+  const auto fill = [&]() -> Task<> {
+    for (int i = 0; i < 2; ++i) {
+      auto client = co_await served.world.client_transport().connect(served.listener.local(), 5s);
+      auto server = co_await served.listener.accept();
+      CO_ASSERT_TRUE(client && server);
+      client->abort();
+      const auto read = co_await server->read(5s);
+      EXPECT_EQ(outcome(read), "reset");
+      ended.push_back(std::move(*server));
+    }
+    co_await open_streams(served.world.client_transport(), served.listener.local(), 1, clients);
+  };
+  const auto accept = [&]() -> Task<> {
+    const auto stream = co_await served.listener.accept();
+    accepted = outcome(stream);
+  };
+  finish(served.world, served.world.loop().spawn(fill()));
+  TaskHandle acceptor = served.world.loop().spawn(accept());
+  ASSERT_TRUE(served.world.loop().run_until(
+      [&] { return served.world.transport().stats().accept_pauses == 1; }, 5s));
+  ended.pop_back();
+  EXPECT_TRUE(served.world.loop().run_until([&] { return acceptor.done(); }, 5s));
+  EXPECT_EQ(accepted, "ok");
+  if (acceptor.done()) return;
+  acceptor.cancel();
+  EXPECT_TRUE(served.world.loop().run_until([&] { return acceptor.done(); }, 5s));
+}
+
+// Those that nobody accepts have places of their own, and take none of the others'.
+TEST(StackLimits, ClientsThatWaitLeaveTheOthersTheirPlaces) {
+  constexpr std::size_t kPlaces = 4;
+  Served served({.server = {.max_connections = kPlaces, .max_waiting = 2}});
+  Listener there = or_abort(
+      served.world.client_transport().listen({StackStreamWorld::client_address().address, 0}));
+  std::vector<Stream> clients;
+  const auto connect = [&]() -> Task<> {
+    auto stream = co_await served.world.client_transport().connect(served.listener.local(), 1s);
+    if (stream) clients.push_back(std::move(*stream));
+  };
+  // The first of them learns the way.
+  finish(served.world, served.world.loop().spawn(connect()));
+  std::vector<TaskHandle> connecting;
+  for (std::size_t i = 0; i < 4 * kPlaces; ++i) {
+    connecting.push_back(served.world.loop().spawn(connect()));
+  }
+  for (TaskHandle& task : connecting) finish(served.world, std::move(task));
+  std::vector<Stream> own;
+  finish(served.world, served.world.loop().spawn(
+                           open_streams(served.world.transport(), there.local(), kPlaces, own)));
+  EXPECT_EQ(own.size(), kPlaces);
+}
+
+// The place of a close that is cut short is free for who asked, though somebody waits, too.
+TEST(StackLimits, AConnectForWhichRoomIsMadeGetsIt) {
+  Served served({.server = {.max_connections = 1, .max_waiting = 1, .linger = 60s}});
+  Listener there = or_abort(
+      served.world.client_transport().listen({StackStreamWorld::client_address().address, 0}));
+  std::vector<Stream> clients;
+  const auto body = [&]() -> Task<> {
+    co_await open_streams(served.world.client_transport(), served.listener.local(), 1, clients);
+    {
+      auto stream = co_await served.listener.accept();
+      CO_ASSERT_TRUE(stream);
+    }
+    EXPECT_EQ(served.world.transport().stats().closing, 1U);
+    co_await open_streams(served.world.client_transport(), served.listener.local(), 1, clients);
+    co_await sleep_for(50ms);
+    auto own = co_await served.world.transport().connect(there.local(), 5s);
+    EXPECT_EQ(outcome(own), "ok");
+    EXPECT_EQ(served.world.transport().stats().closing, 0U);
+  };
+  finish(served.world, served.world.loop().spawn(body()));
+}
+
+}  // namespace
+}  // namespace pinion::test
