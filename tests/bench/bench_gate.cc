@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "stack_gate.h"
+
 /// What the gate counts instructions in: each hot operation of the wheel, and maybe_yield(), in a
-/// loop of its own.
+/// loop of its own; and turns of the TCP/IP stack.
 ///
 /// gate.py runs this under callgrind and reads the inclusive cost of the functions that are named
 /// gate_*. For each operation there are two, one with the operation and one with the same loop
@@ -259,5 +261,5 @@ int main() {
   gate.run_insert_and_cancel();
   Gate().run_extend();
   run_maybe_yield();
-  return 0;
+  return pinion::bench::run_stack_gate() ? 0 : 1;
 }

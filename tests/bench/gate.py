@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Counts the instructions of the wheel's hot operations and of maybe_yield() under callgrind and
-compares them with the limits beside this file, so that a slower wheel can't land unseen. A limit is
-about a tenth above what is measured; raising one past 80 (insert), 24 (cancel), 36 (extend), 24
-(empty_advance) or 8 (maybe_yield) breaks what Pinion promises.
+"""Counts the instructions of the wheel's hot operations, of maybe_yield() and of the TCP/IP stack's
+segments under callgrind and compares them with the limits beside this file, so that a slower wheel
+or stack can't land unseen. A limit is about a tenth above what is measured; raising one past 80
+(insert), 24 (cancel), 36 (extend), 24 (empty_advance) or 8 (maybe_yield) breaks what Pinion
+promises. What the stack promises is judged beside lwIP, by `tools/dev bench stack`.
 
 usage: gate.py PROGRAM [--limits FILE] [--keep FILE]
 
