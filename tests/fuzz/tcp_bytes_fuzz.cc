@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <string>
 
 #include "../net/tcp/reassembly_model.h"
 #include "../net/tcp/send_queue_model.h"
+#include "byte_choices.h"
 
 /// The queues of a TCP connection against plain vectors of bytes, with choices from the input: its
 /// first byte says which.
@@ -15,33 +13,6 @@ namespace {
 
 using namespace pinion;
 using namespace pinion::test;
-
-/// A number below n takes as many bytes as it needs; after the end of the input all are 0.
-class ByteChoices {
- public:
-  ByteChoices(const std::uint8_t* data, std::size_t size) : at_(data), end_(data + size) {}
-
-  [[nodiscard]] bool exhausted() const { return at_ == end_; }
-
-  std::uint64_t below(std::uint64_t bound) {
-    std::uint64_t value = 0;
-    for (std::uint64_t reach = 1; reach < bound && at_ != end_; reach <<= 8) {
-      value = value << 8 | *at_++;
-    }
-    return value % bound;
-  }
-  std::uint32_t below32(std::uint32_t bound) { return static_cast<std::uint32_t>(below(bound)); }
-
- private:
-  const std::uint8_t* at_;
-  const std::uint8_t* end_;
-};
-
-void require(bool condition, const std::string& what) {
-  if (condition) return;
-  std::fprintf(stderr, "differs from the plain bytes: %s\n", what.c_str());
-  std::abort();
-}
 
 void send(ByteWorld& world, ByteChoices& choices) {
   const wire::SequenceNumber start(0U - choices.below32(10'000));
