@@ -154,12 +154,13 @@ class Consumers:
         assert self.run(project / "build" / "server") == "ok\n"
 
     def check_meson_subproject(self):
-        # Both languages in one project: it builds the whole library.
+        # Both dependencies of one project, so that the library is built once; forced, since it is
+        # also installed.
         project = self.meson_project("subproject")
         (project / "subprojects").mkdir()
         (project / "subprojects" / "pinion").symlink_to(self.tree)
         self.add_c_program(project)
-        only = "--force-fallback-for=pinion-stack --buildtype=plain"
+        only = "--force-fallback-for=pinion,pinion-stack --buildtype=plain"
         self.shell(f"meson setup build {only} && ninja -C build server two_stacks", project)
         assert self.run(project / "build" / "server") == "ok\n"
         assert self.run(project / "build" / "two_stacks") == "ok\n"
