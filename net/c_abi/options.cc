@@ -49,7 +49,7 @@ int read_flag(const Given& given, bool& into) noexcept {
 int read_buffer(const Given& given, std::uint32_t& into) noexcept {
   int value = 0;
   if (const int error = read_value(given, value); error != 0) return error;
-  into = std::clamp(static_cast<std::uint32_t>(std::max(value, 0)), kLeastBuffer, kLargestBuffer);
+  into = bounded_buffer(static_cast<std::uint32_t>(std::max(value, 0)));
   return 0;
 }
 

@@ -182,8 +182,8 @@ StreamResult<void> KernelConnection::write_outcome(std::optional<StreamError> st
   if (!write_end_) write_end_ = why;
   if (!stopped) broken_ = why;
   const bool late = why == StreamError::write_timeout || why == StreamError::deadline_exceeded;
-  if (late || !stopped)
-    count_stream_failure(core_.counters(), why);  // Who ended the connection counted that.
+  // Who ended the connection counted that.
+  if (late || !stopped) count_stream_failure(core_.counters(), why);
   return tl::unexpected(why);
 }
 

@@ -208,6 +208,7 @@ StackCore::Port::~Port() {
 
 void StackCore::Port::receive(Instant now, std::span<Packet* const> packets) {
   core_.host_->receive(index_, packets, now);
+  if (!core_.told_of_checksums_) core_.watch_checksums();
   static_cast<void>(core_.serve(now));
 }
 
@@ -237,7 +238,6 @@ std::size_t StackCore::serve(Instant now) noexcept {
   }
   for (const std::unique_ptr<Port>& port : ports_) done += port->flush(now);
   if (done != 0) watch_packets(now);
-  if (!told_of_checksums_) watch_checksums();
   return done;
 }
 

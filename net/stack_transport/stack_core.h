@@ -48,7 +48,6 @@ class StackCore final : public TransportBackend,
   void count_failure(StreamError error) noexcept { detail::count_failure(counters_, error); }
   [[nodiscard]] TransportStats stats() const noexcept override;
 
-  /// False once the transport is gone: neither the loop nor the host must be used any more.
   [[nodiscard]] bool draining() const noexcept { return draining_; }
 
   // Connections; nullptr when there is no room.
@@ -155,7 +154,7 @@ class StackCore final : public TransportBackend,
   Loop& loop_;
   PacketPool& packets_;
   const StackOptions options_;
-  bool alive_ = true;
+  bool alive_ = true;  ///< False once the transport is gone: no loop and no host any more.
   bool draining_ = false;
   bool told_of_checksums_ = false;
 

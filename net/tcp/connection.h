@@ -75,15 +75,13 @@ struct TcpTimestampState {
 /// Lines 0 to 2: what segments look at.
 struct alignas(64) TcpTransfer {
   TcpTransfer(const FourTuple& its_tuple, wire::SequenceNumber iss, wire::SequenceNumber rcv_nxt,
-              const TcpSocketOptions& options) noexcept
+              std::uint32_t receive_buffer) noexcept
       : tuple(its_tuple),
-        no_delay(options.no_delay),
         snd_una(iss),
         snd_nxt(iss),
         snd_max(iss),
-        receive(rcv_nxt, options.receive_buffer),
-        traffic_class(dscp_of(options.traffic_class)),
-        send(iss + 1, options.send_buffer),
+        receive(rcv_nxt, receive_buffer),
+        send(iss + 1, 0),
         timed{} {}
 
   FourTuple tuple;
@@ -100,7 +98,7 @@ struct alignas(64) TcpTransfer {
   bool ack_later : 1 = false;        ///< At `ack_at`.
   bool with_timestamps : 1 = false;  ///< Agreed on: `timestamps` counts, otherwise `timed`.
   bool with_sack : 1 = false;        ///< The peer takes our SACKs.
-  bool no_delay : 1;
+  bool no_delay : 1 = false;
   bool fin_queued : 1 = false;   ///< To be sent behind the last byte queued.
   bool fin_passed : 1 = false;   ///< The peer's, with everything ahead of it.
   bool wants_write : 1 = false;  ///< A write wasn't taken whole.
@@ -130,7 +128,7 @@ struct alignas(64) TcpTransfer {
   [[no_unique_address]] ReceiveQueue receive;
   std::uint16_t user_timeout_s = 0;  ///< 0: the layer's limit.
   std::uint8_t retransmissions = 0;  ///< Timeouts since SND.UNA has moved.
-  std::uint8_t traffic_class;        ///< DSCP.
+  std::uint8_t traffic_class = 0;    ///< DSCP.
   SendQueue send;  ///< Begins at SND.UNA, but while that is our SYN or behind our FIN.
   wire::SequenceNumber snd_wl1;
   wire::SequenceNumber last_ack_sent;
@@ -202,8 +200,8 @@ struct TcpUserSide {
 
 struct TcpConnection final : TcpTransfer, TcpProtocolTimer, TcpApplicationTimer, TcpUserSide {
   TcpConnection(Tcp& its_tcp, const FourTuple& its_tuple, wire::SequenceNumber iss,
-                wire::SequenceNumber rcv_nxt, const TcpSocketOptions& options) noexcept
-      : TcpTransfer(its_tuple, iss, rcv_nxt, options), TcpUserSide(its_tcp) {}
+                wire::SequenceNumber rcv_nxt, std::uint32_t receive_buffer) noexcept
+      : TcpTransfer(its_tuple, iss, rcv_nxt, receive_buffer), TcpUserSide(its_tcp) {}
   TcpConnection(const TcpConnection&) = delete;
   TcpConnection& operator=(const TcpConnection&) = delete;
   ~TcpConnection() = default;

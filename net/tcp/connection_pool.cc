@@ -25,7 +25,7 @@ void ConnectionPool::Release::operator()(std::byte* memory) const noexcept {
 
 TcpConnection* ConnectionPool::allocate(Tcp& tcp, const FourTuple& tuple, wire::SequenceNumber iss,
                                         wire::SequenceNumber rcv_nxt,
-                                        const TcpSocketOptions& options) noexcept {
+                                        std::uint32_t receive_buffer) noexcept {
   std::uint32_t index = free_;
   if (index != kNone) {
     free_ = std::launder(reinterpret_cast<Free*>(place(index)))->next;
@@ -35,7 +35,7 @@ TcpConnection* ConnectionPool::allocate(Tcp& tcp, const FourTuple& tuple, wire::
   }
   ++size_;
   ++generations_[index];
-  return ::new (place(index)) TcpConnection(tcp, tuple, iss, rcv_nxt, options);
+  return ::new (place(index)) TcpConnection(tcp, tuple, iss, rcv_nxt, receive_buffer);
 }
 
 void ConnectionPool::release(TcpConnection& connection) noexcept {

@@ -29,7 +29,7 @@ class ConnectionPool {
 
   [[nodiscard]] TcpConnection* allocate(Tcp& tcp, const FourTuple& tuple, wire::SequenceNumber iss,
                                         wire::SequenceNumber rcv_nxt,
-                                        const TcpSocketOptions& options) noexcept;
+                                        std::uint32_t receive_buffer) noexcept;
   void release(TcpConnection& connection) noexcept;
 
   [[nodiscard]] TcpConnection* find(TcpHandle handle) noexcept {

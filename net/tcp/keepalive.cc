@@ -8,7 +8,7 @@
 
 namespace pinion {
 
-void Tcp::apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexcept {
+void Tcp::apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) const noexcept {
   constexpr std::uint32_t kLeastIdleMs = 1'000;
   c.keepalive_idle_ms = 0;
   if (keepalive.idle == kNoTimeout) return;
@@ -16,6 +16,7 @@ void Tcp::apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexc
   const std::uint32_t tenths = (to_tcp_milliseconds(keepalive.interval) + 99) / 100;
   c.keepalive_interval_ds = static_cast<std::uint16_t>(std::clamp(tenths, 1U, 65'535U));
   c.keepalive_limit = static_cast<std::uint8_t>(std::clamp(keepalive.probes, 1, 127));
+  bound_silence(c);
 }
 
 /// How long the peer may be silent until the next probe goes out, or it is given up.

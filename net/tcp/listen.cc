@@ -2,7 +2,6 @@
 #include <utility>
 
 #include "../stack/ip_kinds.h"
-#include "segment_size.h"
 #include "tcp.h"
 
 /// Listeners, and the connections that wait to be accepted.
@@ -73,7 +72,8 @@ TcpHandle Tcp::accept(TcpListenerHandle handle, TcpObserver* observer) noexcept 
   if (listener == nullptr || listener->first == TcpListener::kNone) return {};
   TcpConnection& c = connections_.at(listener->first);
   leave_accept_queue(c);
-  adopt_options(c, listener->options.socket);
+  apply_options(c, listener->options.socket);  // It may have been told others since the handshake.
+  set_application_timer(c);
   c.observer = observer;
   touch(c);
   return connections_.handle_of(c);
@@ -127,17 +127,6 @@ void Tcp::leave_accept_queue(TcpConnection& c) noexcept {
   --listener.waiting;
   c.waits_for_accept = false;
   c.observer = nullptr;
-}
-
-/// What the listener was told since the handshake, but for what that has promised.
-void Tcp::adopt_options(TcpConnection& c, const TcpSocketOptions& options) noexcept {
-  c.no_delay = options.no_delay;
-  c.traffic_class = dscp_of(options.traffic_class);
-  c.send.set_limit(std::clamp(options.send_buffer, kLeastBuffer, kLargestBuffer));
-  apply_keepalive(c, options.keepalive);
-  apply_user_timeout(c, options.user_timeout);
-  if (c.has_keepalive()) bound_silence(c);
-  set_application_timer(c);
 }
 
 }  // namespace pinion

@@ -68,10 +68,8 @@ bool Tcp::is_free(const FourTuple& tuple) noexcept {
 TcpConnection* Tcp::make_connection(const FourTuple& tuple, wire::SequenceNumber iss,
                                     wire::SequenceNumber rcv_nxt,
                                     const TcpSocketOptions& options) noexcept {
-  TcpSocketOptions bounded = options;
-  bounded.send_buffer = std::clamp(options.send_buffer, kLeastBuffer, kLargestBuffer);
-  bounded.receive_buffer = std::clamp(options.receive_buffer, kLeastBuffer, kLargestBuffer);
-  TcpConnection* const c = connections_.allocate(*this, tuple, iss, rcv_nxt, bounded);
+  TcpConnection* const c =
+      connections_.allocate(*this, tuple, iss, rcv_nxt, bounded_buffer(options.receive_buffer));
   if (c == nullptr) {
     displace_orphan();  // Its place is free when its end was told: whoever asks again gets it.
     return nullptr;
@@ -80,9 +78,17 @@ TcpConnection* Tcp::make_connection(const FourTuple& tuple, wire::SequenceNumber
   PINION_ASSERT(added);  // It has as much room as the pool.
   c->last_heard = time_after_;
   c->paths_seen = paths_;
-  apply_keepalive(*c, options.keepalive);
-  apply_user_timeout(*c, options.user_timeout);
+  apply_options(*c, options);
   return c;
+}
+
+/// But for what the handshake promises: the receive buffer and the segment.
+void Tcp::apply_options(TcpConnection& c, const TcpSocketOptions& options) const noexcept {
+  c.no_delay = options.no_delay;
+  c.traffic_class = dscp_of(options.traffic_class);
+  c.send.set_limit(bounded_buffer(options.send_buffer));
+  apply_keepalive(c, options.keepalive);
+  apply_user_timeout(c, options.user_timeout);
 }
 
 void Tcp::input_syn_sent(TcpConnection& c, TcpArrival& a) noexcept {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -49,5 +50,9 @@ inline constexpr std::uint16_t kLeastClamp = 88;
 /// Buffers of a connection, in bytes.
 inline constexpr std::uint32_t kLeastBuffer = 4 * 1024;
 inline constexpr std::uint32_t kLargestBuffer = 512 * 1024 * 1024;
+
+[[nodiscard]] constexpr std::uint32_t bounded_buffer(std::uint32_t size) noexcept {
+  return std::clamp(size, kLeastBuffer, kLargestBuffer);
+}
 
 }  // namespace pinion

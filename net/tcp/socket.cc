@@ -105,7 +105,6 @@ void Tcp::set_keepalive(TcpHandle handle, const TcpKeepalive& keepalive, Instant
   TcpConnection* const c = connections_.find(handle);
   if (c == nullptr || c->over() || c->released) return;
   apply_keepalive(*c, keepalive);
-  if (c->has_keepalive()) bound_silence(*c);
   set_application_timer(*c);
 }
 

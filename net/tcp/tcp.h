@@ -286,6 +286,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] TcpConnection* make_connection(const FourTuple& tuple, wire::SequenceNumber iss,
                                                wire::SequenceNumber rcv_nxt,
                                                const TcpSocketOptions& options) noexcept;
+  void apply_options(TcpConnection& c, const TcpSocketOptions& options) const noexcept;
   void input_syn_sent(TcpConnection& c, TcpArrival& a) noexcept;
   [[nodiscard]] bool check_syn_sent_ack(TcpConnection& c, const TcpArrival& a) noexcept;
   void agree(TcpConnection& c, const Agreement& agreement) noexcept;
@@ -320,7 +321,6 @@ class Tcp final : public IpTransport {
                                            bool syn_resent) noexcept;
   void wait_for_accept(TcpListener& listener, TcpConnection& c) noexcept;
   void leave_accept_queue(TcpConnection& c) noexcept;
-  void adopt_options(TcpConnection& c, const TcpSocketOptions& options) noexcept;
   [[nodiscard]] TcpListener* find(TcpListenerHandle handle) noexcept;
 
   // complaint.cc.
@@ -386,7 +386,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] static TcpTime keepalive_due(const TcpConnection& c) noexcept;
   void bound_silence(TcpConnection& c) const noexcept;
   void on_keepalive(TcpConnection& c) noexcept;
-  static void apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) noexcept;
+  void apply_keepalive(TcpConnection& c, const TcpKeepalive& keepalive) const noexcept;
   static void apply_user_timeout(TcpConnection& c, Delay timeout) noexcept;
   static void on_syn_timer(TimerEntry& entry) noexcept;
   static void on_time_wait_timer(TimerEntry& entry) noexcept;

@@ -21,6 +21,7 @@ class ByteChoices {
     std::uint64_t value = 0;
     for (std::uint64_t reach = 1; reach < bound && at_ != end_; reach <<= 8) {
       value = value << 8 | *at_++;
+      if (reach >> 56 != 0) break;
     }
     return value % bound;
   }

@@ -9,9 +9,11 @@
 
 namespace pinion::test {
 
-/// No options but MSS, and windows of 64 KiB.
-inline ScriptTcpOptions plain_tcp() {
+/// No options but MSS, which is 1460 over either family, and windows of 64 KiB.
+inline ScriptTcpOptions plain_tcp(bool v6 = false) {
   ScriptTcpOptions options;
+  options.v6 = v6;
+  if (v6) options.mtu = 1'520;
   options.config.timestamps = false;
   options.config.window_scale = false;
   options.config.sack = false;

@@ -39,10 +39,7 @@ const std::string kRestarts = R"(
 TEST(TcpChallenge, AHalfOpenConnectionSendsOneInASecond) {
   for (const bool v6 : {false, true}) {
     for (const char* const stray : {"R 5:5(0)", "S 9000:9000(0)", ". 900000:900000(0) ack 1"}) {
-      ScriptTcpOptions options = plain_tcp();
-      options.v6 = v6;
-      if (v6) options.mtu = 1'520;  // For the same MSS.
-      ScriptTcp world(options);
+      ScriptTcp world(plain_tcp(v6));
       const std::string arrives = std::string("< ") + stray + "\n";
       EXPECT_TRUE(run_script(world, kRestartedPeer + R"(
         < S 0:0(0) win 65535 <mss 1460>
@@ -62,10 +59,7 @@ TEST(TcpChallenge, AHalfOpenConnectionSendsOneInASecond) {
 TEST(TcpChallenge, TimeWaitSendsOneInASecond) {
   for (const bool v6 : {false, true}) {
     for (const char* const stray : {"S -9:-9(0)", "S. 2:2(0) ack 5", ". 9:9(0) ack 2"}) {
-      ScriptTcpOptions options = plain_tcp();
-      options.v6 = v6;
-      if (v6) options.mtu = 1'520;  // For the same MSS.
-      ScriptTcp world(options);
+      ScriptTcp world(plain_tcp(v6));
       const std::string arrives = std::string("< ") + stray + "\n";
       const std::string answer = "> . 2:2(0) ack 2\n";
       EXPECT_TRUE(run_script(world, kRestartedPeer + after_accept(R"(

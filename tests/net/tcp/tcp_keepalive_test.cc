@@ -46,10 +46,7 @@ TEST(TcpKeepalive, AfterAPauseOfOursTheLastAnswerIsWaitedFor) {
 
 TEST(TcpKeepalive, AfterAPauseOfOursARetransmissionIsWaitedFor) {
   for (const bool v6 : {false, true}) {
-    ScriptTcpOptions options = plain_tcp();
-    options.v6 = v6;
-    if (v6) options.mtu = 1'520;  // For the same MSS.
-    ScriptTcp world(options);
+    ScriptTcp world(plain_tcp(v6));
     EXPECT_TRUE(run_script(world, after_accept(R"(
       keepalive 2000 1000 2
       write 100 -> 100
@@ -82,10 +79,7 @@ TEST(TcpKeepalive, WithoutAPacketAfterAPauseOfOursTheSameTimePassesOnceMore) {
 // MUST-26: neither data nor an acknowledgement has come for so long.
 TEST(TcpKeepalive, APeerWhoAsksIsThere) {
   for (const bool v6 : {false, true}) {
-    ScriptTcpOptions options = plain_tcp();
-    options.v6 = v6;
-    if (v6) options.mtu = 1'520;  // For the same MSS.
-    ScriptTcp world(options);
+    ScriptTcp world(plain_tcp(v6));
     EXPECT_TRUE(run_script(world, after_accept(R"(
       keepalive 10000 1000 1
       +5s < . 0:0(0) ack 1

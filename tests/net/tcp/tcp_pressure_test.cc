@@ -129,31 +129,30 @@ TEST(TcpPressure, AfterCloseAPeerThatOnlyAnswersIsGivenUp) {
   EXPECT_EQ(world.tcp().stats().orphan_timeouts, 1U);
 }
 
-TEST(TcpPressure, AfterCloseAPeerThatTakesAByteAtATimeIsGivenUp) {
+/// A close with ten bytes and a FIN on their way, whose peer has three seconds for a segment.
+testing::AssertionResult is_given_up_after(const std::string& script) {
   ScriptTcpOptions options = plain_tcp();
   options.config.orphan_limit = seconds{3};
   ScriptTcp world(options);
-  EXPECT_TRUE(run_script(world, after_accept(R"(
+  const std::string begin = R"(
     write 10 -> 10
     > P. 1:11(10) ack 1
     close
     > F. 11:11(0) ack 1
+  )";
+  return run_script(
+      world, after_accept(begin + script + "> R. 12:12(0)\nevents -> closed:close_timeout\n"));
+}
+
+TEST(TcpPressure, AfterCloseAPeerThatTakesAByteAtATimeIsGivenUp) {
+  EXPECT_TRUE(is_given_up_after(R"(
     +1s > FP. 1:11(10) ack 1
     < . 1:1(0) ack 2
-    +2s > R. 12:12(0)
-    events -> closed:close_timeout
-  )")));
+    +2s )"));
 }
 
 TEST(TcpPressure, AfterCloseAPeerThatTakesAByteNowAndThenIsGivenUpToo) {
-  ScriptTcpOptions options = plain_tcp();
-  options.config.orphan_limit = seconds{3};
-  ScriptTcp world(options);
-  EXPECT_TRUE(run_script(world, after_accept(R"(
-    write 10 -> 10
-    > P. 1:11(10) ack 1
-    close
-    > F. 11:11(0) ack 1
+  EXPECT_TRUE(is_given_up_after(R"(
     +500ms < . 1:1(0) ack 2
     +500ms < . 1:1(0) ack 3
     +500ms < . 1:1(0) ack 4
@@ -162,9 +161,7 @@ TEST(TcpPressure, AfterCloseAPeerThatTakesAByteNowAndThenIsGivenUpToo) {
     +500ms < . 1:1(0) ack 7
     +500ms < . 1:1(0) ack 8
     +500ms < . 1:1(0) ack 9
-    +700us > R. 12:12(0)
-    events -> closed:close_timeout
-  )")));
+    +700us )"));
 }
 
 /// What is left of a connection whose reader takes a piece each five seconds, after a close.
