@@ -93,7 +93,9 @@ compiler_of() {
 meson_options_of() {
   local sanitized='-Dbuildtype=debugoptimized -Doptimization=1 -Db_lundef=false'
   case "$1" in
-    gcc | clang) echo '-Dwerror=true' ;;
+    gcc) echo '-Dwerror=true' ;;
+    # Without precompiled headers, so that one build sees which file lacks an include.
+    clang) echo '-Dwerror=true -Db_pch=false' ;;
     asan-gcc) echo "$sanitized -Db_sanitize=address,undefined" ;;
     asan-clang) echo "$sanitized -Dwerror=true -Db_sanitize=address,undefined" ;;
     tsan | tsan-clang) echo "$sanitized -Db_sanitize=thread" ;;
@@ -198,6 +200,9 @@ run_selected() {
   done
   python3 tools/lib/test_report.py "build/$name" tools/lib/ci-skips
 }
+
+# Without it ccache keeps nothing of what has a precompiled header in front.
+export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:+$CCACHE_SLOPPINESS,}pch_defines,time_macros"
 
 # What the user sets comes last, and wins.
 export ASAN_OPTIONS="detect_stack_use_after_return=1:strict_string_checks=1:detect_leaks=1\
