@@ -11,6 +11,14 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) static_cast<void>(0)
 #endif
 
+#if defined(__has_feature)
+#define PINION_HAS_ASAN __has_feature(address_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__)
+#define PINION_HAS_ASAN 1
+#else
+#define PINION_HAS_ASAN 0
+#endif
+
 namespace pinion {
 namespace {
 
@@ -32,11 +40,6 @@ std::uintptr_t address_of(const void* pointer) noexcept {
 
 }  // namespace
 
-/// Stands in the memory of a free object.
-struct RawSlab::FreeObject {
-  FreeObject* next;
-};
-
 /// Stands at the start of a chunk's memory. Objects in [begin, fresh) were handed out at least
 /// once.
 struct RawSlab::Chunk {
@@ -50,7 +53,8 @@ RawSlab::RawSlab(const SlabOptions& options) noexcept
     : stride_(round_up_to_multiple(std::max(options.object_size, sizeof(FreeObject)),
                                    std::max(options.alignment, alignof(FreeObject)))),
       alignment_(std::max(options.alignment, alignof(std::max_align_t))),
-      limit_(options.limit) {
+      limit_(options.limit),
+      poisons_(PINION_HAS_ASAN != 0) {
   PINION_ASSERT(options.object_size != 0);
   PINION_ASSERT(is_power_of_two(options.alignment));
 }
@@ -65,30 +69,20 @@ RawSlab::~RawSlab() {
   }
 }
 
-void* RawSlab::allocate() noexcept {
-  void* object = nullptr;
-  if (free_ != nullptr) {
-    object = free_;
-    ASAN_UNPOISON_MEMORY_REGION(object, stride_);
-    free_ = free_->next;
-  } else {
-    if (live_ == capacity_ && grow_by_up_to(chunk_objects(capacity_, stride_)) == 0) return nullptr;
-    object = take_fresh();
-    ASAN_UNPOISON_MEMORY_REGION(object, stride_);
-  }
-  ++live_;
-  peak_ = std::max(peak_, live_);
+void* RawSlab::allocate_fresh() noexcept {
+  if (live_ == capacity_ && grow_by_up_to(chunk_objects(capacity_, stride_)) == 0) return nullptr;
+  void* const object = take_fresh();
+  unpoison(object);
+  count_one_more();
   return object;
 }
 
-void RawSlab::release(void* object) noexcept {
-  PINION_ASSERT(live_ != 0);
-  PINION_DCHECK(owns(object));
-  PINION_DCHECK(object != free_);
-  auto* const freed = ::new (object) FreeObject{free_};
-  free_ = freed;
-  --live_;
+void RawSlab::poison_object(void* object) const noexcept {
   ASAN_POISON_MEMORY_REGION(object, stride_);
+}
+
+void RawSlab::unpoison_object(void* object) const noexcept {
+  ASAN_UNPOISON_MEMORY_REGION(object, stride_);
 }
 
 bool RawSlab::reserve(std::size_t objects) noexcept {

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -43,10 +45,26 @@ class PINION_EXPORT RawSlab {
   ~RawSlab();
 
   /// Memory for one object; nullptr when `limit` are live or the heap is used up.
-  [[nodiscard]] void* allocate() noexcept;
+  [[nodiscard]] void* allocate() noexcept {
+    FreeObject* const object = free_;
+    if (object == nullptr) [[unlikely]] {
+      return allocate_fresh();
+    }
+    unpoison(object);
+    free_ = object->next;
+    count_one_more();
+    return object;
+  }
 
   /// Takes back what allocate() handed out.
-  void release(void* object) noexcept;
+  void release(void* object) noexcept {
+    PINION_ASSERT(live_ != 0);
+    PINION_DCHECK(owns(object));
+    PINION_DCHECK(object != free_);
+    free_ = ::new (object) FreeObject{free_};
+    --live_;
+    poison(object);
+  }
 
   /// Makes room for `objects` at once, as one chunk. False, and nothing changes, when that is
   /// beyond the limit or the heap is used up.
@@ -64,10 +82,32 @@ class PINION_EXPORT RawSlab {
   [[nodiscard]] std::size_t stride() const noexcept { return stride_; }
 
  private:
-  struct FreeObject;
+  /// Stands in the memory of a free object.
+  struct FreeObject {
+    FreeObject* next;
+  };
   struct Chunk;
 
   friend class FramePool;
+
+  void count_one_more() noexcept {
+    ++live_;
+    peak_ = std::max(peak_, live_);
+  }
+  /// Free objects are poisoned if the library, whoever calls it, was built for that.
+  void poison(void* object) const noexcept {
+    if (poisons_) [[unlikely]] {
+      poison_object(object);
+    }
+  }
+  void unpoison(void* object) const noexcept {
+    if (poisons_) [[unlikely]] {
+      unpoison_object(object);
+    }
+  }
+  void poison_object(void* object) const noexcept;
+  void unpoison_object(void* object) const noexcept;
+  [[nodiscard]] void* allocate_fresh() noexcept;
 
   bool grow(std::size_t objects) noexcept;
   std::size_t grow_by_up_to(std::size_t objects) noexcept;
@@ -76,6 +116,7 @@ class PINION_EXPORT RawSlab {
   const std::size_t stride_;
   const std::size_t alignment_;
   const std::size_t limit_;
+  const bool poisons_;
   FreeObject* free_ = nullptr;
   Chunk* chunks_ = nullptr;  ///< Newest, and as a rule largest, first.
   std::size_t capacity_ = 0;
