@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace pinion::wire {
 namespace {
 
@@ -67,10 +71,48 @@ std::uint64_t widened(std::byte last) noexcept {
   return load_word<std::uint16_t>(pair);
 }
 
+#if defined(__x86_64__)
+
+/// Below this there is little to gain.
+constexpr std::size_t kLeastAvx2 = 256;
+
+const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+
+/// The sum of `size` bytes, a multiple of 64, in words of 32 bits, whose sums of 64 bits no
+/// datagram lets overflow: half as many instructions as with carries.
+[[gnu::target("avx2")]] std::uint64_t sum_by_avx2(const std::byte* bytes,
+                                                  std::size_t size) noexcept {
+  const auto wide = [bytes](std::size_t at) __attribute__((target("avx2"))) {
+    const auto* const from = reinterpret_cast<const __m128i*>(bytes + at);
+    return _mm256_cvtepu32_epi64(_mm_loadu_si128(from));
+  };
+  __m256i a = _mm256_setzero_si256();
+  __m256i b = _mm256_setzero_si256();
+  for (std::size_t at = 0; at < size; at += 64) {
+    a = _mm256_add_epi64(a, wide(at));
+    b = _mm256_add_epi64(b, wide(at + 16));
+    a = _mm256_add_epi64(a, wide(at + 32));
+    b = _mm256_add_epi64(b, wide(at + 48));
+  }
+  std::uint64_t lanes[4];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), _mm256_add_epi64(a, b));
+  return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+
+#endif
+
 }  // namespace
 
 std::uint64_t InternetChecksum::sum_of(const std::byte* bytes, std::size_t size) noexcept {
   WideSum sum;
+#if defined(__x86_64__)
+  if (size >= kLeastAvx2 && has_avx2) {
+    const std::size_t blocks = size / 64 * 64;
+    sum += sum_by_avx2(bytes, blocks);
+    bytes += blocks;
+    size -= blocks;
+  }
+#endif
   for_each_word(bytes, size, [&sum](auto word, std::size_t) { sum += widened(word); });
   return sum.folded();
 }

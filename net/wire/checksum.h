@@ -61,11 +61,10 @@ class InternetChecksum {
   /// What goes into the checksum's field, if that was summed as 0. Of bytes that hold their own
   /// checksum: 0 if it is right.
   [[nodiscard]] std::uint16_t value() const noexcept {
-    std::uint64_t folded = (sum_ >> 32) + (sum_ & 0xffffffffU);
-    folded = (folded >> 32) + (folded & 0xffffffffU);
-    folded = (folded >> 16) + (folded & 0xffffU);
-    folded = (folded >> 16) + (folded & 0xffffU);
-    return static_cast<std::uint16_t>(~swapped(static_cast<std::uint16_t>(folded)));
+    // Both halves of each sum are the same but for the carry, which ends up in the higher one.
+    const auto half = static_cast<std::uint32_t>((sum_ + std::rotl(sum_, 32)) >> 32);
+    const auto folded = static_cast<std::uint16_t>((half + std::rotl(half, 16)) >> 16);
+    return static_cast<std::uint16_t>(~swapped(folded));
   }
 
   /// Adds `Words` times eight bytes. Behind an even number of bytes only.
