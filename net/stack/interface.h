@@ -39,6 +39,13 @@ struct InterfaceAddress {
   AddressState state = AddressState::checking;
 };
 
+/// A usable IPv4 address of ours and the broadcast address of its link, as numbers: what packets
+/// are compared with. Where a prefix has no broadcast address it is that of all hosts.
+struct OwnV4 {
+  std::uint32_t address = 0;
+  std::uint32_t broadcast = 0;
+};
+
 class Interface {
  public:
   static constexpr std::size_t kMostAddresses = 16;
@@ -57,6 +64,12 @@ class Interface {
   [[nodiscard]] std::span<const IpPrefix> usable() const noexcept {
     return {usable_.data(), usable_count_};
   }
+  /// Those of IPv4.
+  [[nodiscard]] std::span<const OwnV4> usable_v4() const noexcept {
+    return {usable_v4_.data(), usable_v4_count_};
+  }
+  /// Has changes of usable() counted in `changes`, which outlives the interface.
+  void count_changes_in(std::uint32_t& changes) noexcept { changes_ = &changes; }
 
   /// False when there are kMostAddresses.
   bool add(const InterfaceAddress& address) noexcept {
@@ -82,6 +95,14 @@ class Interface {
   [[nodiscard]] bool has(const IpAddress& address) const noexcept {
     const auto is_it = [&address](const IpPrefix& own) { return own.address == address; };
     return std::ranges::any_of(usable(), is_it);
+  }
+
+  /// The same of an IPv4 address as a number.
+  [[nodiscard]] bool has_v4(std::uint32_t address) const noexcept {
+    for (const OwnV4& own : usable_v4()) {
+      if (own.address == address) return true;
+    }
+    return false;
   }
 
   /// Whether the address is on the link, by the prefixes of ours.
@@ -124,15 +145,26 @@ class Interface {
  private:
   void list_usable() noexcept {
     usable_count_ = 0;
+    usable_v4_count_ = 0;
+    ++*changes_;
     for (const InterfaceAddress& own : addresses()) {
-      if (own.state == AddressState::usable) usable_[usable_count_++] = own.prefix;
+      if (own.state != AddressState::usable) continue;
+      usable_[usable_count_++] = own.prefix;
+      if (own.prefix.address.is_v4()) {
+        usable_v4_[usable_v4_count_++] = {.address = v4_value(own.prefix.address),
+                                          .broadcast = own.prefix.broadcast()};
+      }
     }
   }
 
   std::array<InterfaceAddress, kMostAddresses> addresses_;
   std::array<IpPrefix, kMostAddresses> usable_;
+  std::array<OwnV4, kMostAddresses> usable_v4_;
   std::size_t count_ = 0;
   std::size_t usable_count_ = 0;
+  std::size_t usable_v4_count_ = 0;
+  std::uint32_t own_changes_ = 0;
+  std::uint32_t* changes_ = &own_changes_;
   PacketQueue tx_;
 };
 

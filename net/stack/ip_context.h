@@ -35,7 +35,9 @@ struct IpContext {
   static constexpr std::uint8_t kLoopback = 0xff;
 
   IpContext(TimingWheel& its_wheel, PacketPool& its_pool, std::uint64_t seed) noexcept
-      : wheel(its_wheel), pool(its_pool), secrets(seed), random(secrets.next()) {}
+      : wheel(its_wheel), pool(its_pool), secrets(seed), random(secrets.next()) {
+    for (Interface& interface : interfaces) interface.count_changes_in(changes);
+  }
   IpContext(const IpContext&) = delete;
   IpContext& operator=(const IpContext&) = delete;
   ~IpContext() = default;
@@ -64,6 +66,19 @@ struct IpContext {
     return is_limited_broadcast(address);
   }
 
+  /// Whether an IPv4 packet from `source`, which came in by `interface`, is from some host's
+  /// address, as nearly all are. Otherwise it wants a closer look.
+  [[nodiscard]] bool is_host(std::uint8_t interface, std::uint32_t source) const noexcept {
+    const std::uint32_t first = source >> 24;
+    if (first - 1 >= 223 || first == 127) return false;
+    for (std::size_t i = 0; i < interface_count; ++i) {
+      for (const OwnV4& own : interfaces[i].usable_v4()) {
+        if (own.address == source || (own.broadcast == source && i == interface)) return false;
+      }
+    }
+    return true;
+  }
+
   [[nodiscard]] IpTransport* transport(std::uint8_t protocol) const noexcept {
     return transports[protocol];
   }
@@ -75,6 +90,7 @@ struct IpContext {
   Random random;          ///< For waits.
   std::array<Interface, kMostInterfaces> interfaces;
   std::size_t interface_count = 0;
+  std::uint32_t changes = 0;  ///< Of interfaces' addresses and of routes.
   std::array<IpTransport*, 256> transports{};
 };
 

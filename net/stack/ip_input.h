@@ -34,6 +34,11 @@ class IpInput final : private ReassemblyHost {
   IpInput(IpContext& context, IcmpErrors& errors, IcmpInput& icmp,
           const ReassemblyOptions& reassembly) noexcept;
 
+  /// An IP packet has arrived from another host, in a frame to us alone or without one. True, and
+  /// it is taken, when it is in one piece and a transport knows its flow: what nearly all are.
+  /// Otherwise nothing has happened but that padding is gone, and it goes the long way.
+  [[nodiscard]] bool receive_known(std::uint8_t interface, PacketPtr& packet, Instant now) noexcept;
+
   /// An IP packet has arrived without a frame: its first bits tell the family. `interface` may be
   /// kLoopback.
   void receive(std::uint8_t interface, PacketPtr packet, Instant now) noexcept;
@@ -77,6 +82,13 @@ class IpInput final : private ReassemblyHost {
     std::size_t header_size = 0;  ///< Of the packet's bytes, those before the payload.
   };
 
+  /// Whose a packet is, and how long, if its header is like most; otherwise nobody's.
+  struct Known {
+    IpTransport* transport = nullptr;
+    std::size_t size = 0;
+  };
+  [[nodiscard]] Known known_v4(const Packet& packet, const Interface& home) const noexcept;
+  [[nodiscard]] Known known_v6(const Packet& packet, const Interface& home) const noexcept;
   void take_v4(Arrived& arrived, Instant now) noexcept;
   void take_v6(Arrived& arrived, Instant now) noexcept;
   void fragment_v4(Arrived& arrived, const wire::Ipv4Header& header, Instant now) noexcept;

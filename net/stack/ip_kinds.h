@@ -37,9 +37,7 @@ namespace pinion {
 
 /// The address as words to hash.
 [[nodiscard]] constexpr std::array<std::uint64_t, 2> words_of(const IpAddress& address) noexcept {
-  std::array<std::uint64_t, 2> words{};
-  for (std::size_t i = 0; i < 16; ++i) words[i / 8] = words[i / 8] << 8 | address.bytes()[i];
-  return words;
+  return std::bit_cast<std::array<std::uint64_t, 2>>(address.bytes());
 }
 
 /// The longest payload of a datagram without options to `address`: IPv4's length counts the header,
@@ -147,8 +145,13 @@ struct IpPrefix {
   /// The directed broadcast address of an IPv4 prefix. A /31 and a /32 have none (RFC 3021).
   [[nodiscard]] constexpr bool is_broadcast(const IpAddress& other) const noexcept {
     if (address.is_v6() || length >= 31 || !contains(other)) return false;
-    const std::uint32_t host = ~std::uint32_t{0} >> length;
-    return (v4_value(other) & host) == host;
+    return v4_value(other) == broadcast();
+  }
+  /// The same as a number, of an IPv4 prefix; 255.255.255.255 where there is none.
+  [[nodiscard]] constexpr std::uint32_t broadcast() const noexcept {
+    PINION_DCHECK(address.is_v4());
+    constexpr std::uint32_t kAll = ~std::uint32_t{0};
+    return length >= 31 ? kAll : v4_value(address) | kAll >> length;
   }
 };
 

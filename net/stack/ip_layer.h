@@ -113,6 +113,22 @@ class IpLayer {
 /// A transport, as the IP layer sees it.
 class IpTransport {
  public:
+  /// A burst is about to come, IP packets behind `link_header` bytes each, of which nothing is
+  /// known yet: what it will look at may be asked for. Packets of a long burst come once it has all
+  /// been told of.
+  virtual void expect([[maybe_unused]] std::span<Packet* const> burst,
+                      [[maybe_unused]] std::size_t link_header) noexcept {}
+
+  /// A datagram to an address of the interface that it came in by, which is no fragment and lies
+  /// in one segment behind a header of IPv4 without options, whose checksum is right, or one of
+  /// IPv6 without extension headers. True, and the packet is taken, when it is good and of a flow
+  /// that is known, whose source was looked at when the flow began; otherwise it comes by
+  /// receive(), if its source can be a host's.
+  [[nodiscard]] virtual bool receive_known([[maybe_unused]] PacketPtr& packet,
+                                           [[maybe_unused]] Instant now) noexcept {
+    return false;
+  }
+
   /// A datagram has arrived; `packet` begins with the transport's header, of which 60 bytes, or all
   /// there are, lie in the first segment, and its chain ends with the datagram.
   virtual void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept = 0;

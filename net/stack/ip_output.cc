@@ -53,21 +53,14 @@ IpOutput::IpOutput(IpContext& context, IpOutputHost& host, const NeighbourOption
       path_mtus_(path_mtus, context.secrets.next()),
       identifications_(context.secrets.next()),
       neighbours_(within(context.pool, neighbours), *this, context.wheel, context.counters,
-                  context.secrets.next()) {}
+                  context.secrets.next()) {
+  routes_.count_changes_in(context.changes);
+}
 
 void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexcept {
-  if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);
-  Interface* const home = context_.owner_of(how.source);
-  if (home == nullptr || is_loopback(how.source)) {
-    ++context_.counters.no_source;
-    return;
-  }
-  const std::optional<Way> way = way_from(home, how.destination);
-  if (!way) {
-    ++context_.counters.no_route;
-    return;
-  }
-  Interface& interface = *way->interface;
+  const KnownWay* const known = known_way(how.source, how.destination);
+  if (known == nullptr) return refuse(std::move(packet), how);
+  Interface& interface = *known->way.interface;
   const std::size_t payload = packet->chain_size();
   const std::size_t header =
       how.destination.is_v4() ? wire::Ipv4Header::kMinSize : wire::Ipv6Header::kSize;
@@ -80,15 +73,61 @@ void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexc
   }
   if (!write_header(packet, how, !may_fragment)) return;
   ++context_.counters.packets_out;
-  if (interface.link == LinkKind::ip) {
-    transmit(interface.index, {}, std::move(packet), now);
-  } else if (interface.is_broadcast(how.destination)) {
-    transmit(interface.index, wire::kBroadcastMac, std::move(packet), now);
-  } else if (is_multicast(how.destination)) {
-    transmit(interface.index, multicast_mac(how.destination), std::move(packet), now);
-  } else {
-    neighbours_.send(interface.index, way->next_hop, std::move(packet), now);
+  switch (known->frames) {
+    case Frames::none:
+      if (size <= path.mtu) return queue(interface, std::move(packet));
+      return transmit(interface.index, {}, std::move(packet), now);
+    case Frames::broadcast:
+      return transmit(interface.index, wire::kBroadcastMac, std::move(packet), now);
+    case Frames::multicast:
+      return transmit(interface.index, multicast_mac(how.destination), std::move(packet), now);
+    case Frames::neighbour:
+      return neighbours_.send(interface.index, known->way.next_hop, std::move(packet), now);
   }
+}
+
+/// The way to another host; nullptr when there is none, or the destination is ours.
+const IpOutput::KnownWay* IpOutput::known_way(const IpAddress& source,
+                                              const IpAddress& destination) noexcept {
+  const auto words = words_of(destination);
+  const std::uint64_t mixed = (words[0] ^ words[1]) * 0x9e3779b97f4a7c15U;
+  KnownWay& known = known_ways_[mixed >> 56];
+  const bool is_it = known.changes == context_.changes && known.destination == destination &&
+                     known.source == source;
+  if (is_it && known.way.interface != nullptr) [[likely]] {
+    return &known;
+  }
+  return find_way(known, source, destination) ? &known : nullptr;
+}
+
+bool IpOutput::find_way(KnownWay& known, const IpAddress& source,
+                        const IpAddress& destination) noexcept {
+  if (context_.is_local(destination) || is_loopback(source)) return false;
+  Interface* const home = context_.owner_of(source);
+  if (home == nullptr) return false;
+  const std::optional<Way> way = way_from(home, destination);
+  if (!way) return false;
+  Frames frames = Frames::neighbour;
+  if (way->interface->link == LinkKind::ip) {
+    frames = Frames::none;
+  } else if (way->interface->is_broadcast(destination)) {
+    frames = Frames::broadcast;
+  } else if (is_multicast(destination)) {
+    frames = Frames::multicast;
+  }
+  known = {.source = source,
+           .destination = destination,
+           .changes = context_.changes,
+           .frames = frames,
+           .way = *way};
+  return true;
+}
+
+/// What goes to no other host: to ourselves, or nowhere.
+void IpOutput::refuse(PacketPtr packet, const IpDeparture& how) noexcept {
+  if (context_.is_local(how.destination)) return loop_back(std::move(packet), how);
+  const bool from_us = context_.owner_of(how.source) != nullptr && !is_loopback(how.source);
+  ++(from_us ? context_.counters.no_route : context_.counters.no_source);
 }
 
 void IpOutput::send_to(Interface& interface, const MacAddress& to, PacketPtr packet,
@@ -169,9 +208,10 @@ std::optional<IpAddress> IpOutput::source_for(const IpAddress& destination) cons
 
 void IpOutput::confirm_reachable(const IpAddress& source, const IpAddress& destination,
                                  Instant now) noexcept {
-  const std::optional<Way> way = way_to(source, destination);
-  if (!way || way->interface->link == LinkKind::ip) return;
-  neighbours_.confirm(way->interface->index, way->next_hop, now);
+  if (neighbours_.size() == 0) return;
+  const KnownWay* const known = known_way(source, destination);
+  if (known == nullptr || known->frames != Frames::neighbour) return;
+  neighbours_.confirm(known->way.interface->index, known->way.next_hop, now);
 }
 
 void IpOutput::suspect(const IpAddress& source, const IpAddress& destination,
@@ -216,19 +256,18 @@ bool IpOutput::write_header(PacketPtr& packet, const IpDeparture& how,
   if (how.destination.is_v4()) {
     std::byte* const at = push_header(packet, wire::Ipv4Header::kMinSize);
     if (at == nullptr) return false;
-    wire::Ipv4Header header;
-    header.source = v4_bytes(how.source);
-    header.destination = v4_bytes(how.destination);
-    header.payload_size = static_cast<std::uint16_t>(payload);
-    header.dont_fragment = dont_fragment;
-    header.traffic_class = how.traffic_class;
-    header.hop_limit = how.hop_limit;
-    header.protocol = static_cast<std::uint8_t>(how.protocol);
-    // One that is never fragmented needs none (RFC 6864, 4.1).
-    if (!dont_fragment) {
-      header.identification = identifications_.next_v4(how.source, how.destination);
-    }
-    wire::emit_ipv4(header, {at, wire::Ipv4Header::kMinSize});
+    // One that is never fragmented needs no identification (RFC 6864, 4.1).
+    const std::uint16_t identification =
+        dont_fragment ? 0 : identifications_.next_v4(how.source, how.destination);
+    wire::emit_plain_ipv4({.source = v4_bytes(how.source),
+                           .destination = v4_bytes(how.destination),
+                           .payload_size = static_cast<std::uint16_t>(payload),
+                           .identification = identification,
+                           .dont_fragment = dont_fragment,
+                           .traffic_class = how.traffic_class,
+                           .hop_limit = how.hop_limit,
+                           .protocol = static_cast<std::uint8_t>(how.protocol)},
+                          at);
     return true;
   }
   std::byte* const at = push_header(packet, wire::Ipv6Header::kSize);

@@ -21,8 +21,8 @@
 ///
 /// Ownership:  takes over the packets that it is given.
 /// Threading:  one lcore.
-/// Cost:       per packet one look at the routes, one at the paths that shrank, one in the
-///             neighbour cache. Headers are written in front of the packet, into a packet of their
+/// Cost:       per packet one look at the ways that were found last, one at the paths that shrank,
+///             one in the neighbour cache; to a destination that is new, at the routes. Headers are written in front of the packet, into a packet of their
 ///             own if it has no room. Fragments are copies, and so is a chain of more segments than
 ///             its interface sends.
 /// Interfaces: a packet leaves by the interface that has its source address, where a route of that
@@ -126,11 +126,29 @@ class IpOutput final : private NeighbourHost {
     IpAddress next_hop;
   };
 
+  /// To whom the frames of a way go.
+  enum class Frames : std::uint8_t { none, neighbour, broadcast, multicast };
+
+  /// The way from one of our addresses to another host, as it was found last: whoever sends much
+  /// sends it to few.
+  struct KnownWay {
+    IpAddress source;
+    IpAddress destination;
+    std::uint32_t changes = 0;  ///< As of when it is known.
+    Frames frames = Frames::none;
+    Way way;
+  };
+  static constexpr std::size_t kKnownWays = 256;
+
   [[nodiscard]] std::optional<Way> way_to(const IpAddress& source,
                                           const IpAddress& destination) const noexcept;
   /// The same for the interface that has the source; nullptr: none has.
   [[nodiscard]] std::optional<Way> way_from(Interface* home,
                                             const IpAddress& destination) const noexcept;
+  [[nodiscard]] const KnownWay* known_way(const IpAddress& source,
+                                          const IpAddress& destination) noexcept;
+  bool find_way(KnownWay& known, const IpAddress& source, const IpAddress& destination) noexcept;
+  void refuse(PacketPtr packet, const IpDeparture& how) noexcept;
   [[nodiscard]] PathMtu path_of(const Interface& interface, const IpAddress& destination,
                                 Instant now) const noexcept;
   [[nodiscard]] bool write_header(PacketPtr& packet, const IpDeparture& how,
@@ -155,6 +173,7 @@ class IpOutput final : private NeighbourHost {
   IpContext& context_;
   IpOutputHost& host_;
   RouteTable routes_;
+  std::array<KnownWay, kKnownWays> known_ways_;
   PathMtuCache path_mtus_;
   Identifications identifications_;
   NeighbourCache neighbours_;

@@ -12,6 +12,17 @@
 #include "../wire/ipv6.h"
 
 namespace pinion {
+namespace {
+
+/// Whether the first bits of a frame's packet say the version of IP that the frame does.
+bool is_of(const Packet& packet, wire::EtherType type) noexcept {
+  if (packet.empty()) return false;
+  const unsigned version = wire::load_u8(packet.data()) >> 4;
+  return (type == wire::EtherType::ipv4 && version == 4) ||
+         (type == wire::EtherType::ipv6 && version == 6);
+}
+
+}  // namespace
 
 IpStack::IpStack(const IpOptions& options, TimingWheel& wheel, PacketPool& pool, std::uint64_t seed)
     : context_(wheel, pool, seed),
@@ -39,12 +50,16 @@ void IpStack::receive(std::uint8_t interface, std::span<Packet* const> burst,
                       Instant now) noexcept {
   PINION_ASSERT(interface < context_.interface_count);
   Interface& from = context_.interfaces[interface];
-  for (Packet* const packet : burst) {
-    ++context_.counters.packets_in;
+  context_.counters.packets_in += burst.size();
+  const std::size_t link_header =
+      from.link == LinkKind::ethernet ? wire::EthernetHeader::kMinSize : 0;
+  for (std::size_t i = 0; i < attached_count_; ++i) attached_[i]->expect(burst, link_header);
+  for (Packet* const arrived : burst) {
+    PacketPtr packet(arrived);
     if (from.link == LinkKind::ethernet) {
-      receive_frame(from, PacketPtr(packet), now);
-    } else {
-      input_.receive(interface, PacketPtr(packet), now);
+      receive_frame(from, std::move(packet), now);
+    } else if (!input_.receive_known(interface, packet, now)) {
+      input_.receive(interface, std::move(packet), now);
     }
   }
 }
@@ -71,6 +86,9 @@ void IpStack::receive_frame(Interface& interface, PacketPtr packet, Instant now)
   // A tag of VLAN 0 tells a priority, and of no VLAN (IEEE 802.1Q, 9.6).
   const bool untagged = header.tag_count == 0 || (header.tag_count == 1 && header.tags[0].id == 0 &&
                                                   header.tags[0].type == wire::EtherType::vlan);
+  const bool known = untagged && !to_many && is_of(*packet, header.type) &&
+                     input_.receive_known(interface.index, packet, now);
+  if (known) return;
   if (untagged && header.type == wire::EtherType::ipv4) {
     input_.receive_v4(interface.index, std::move(packet), to_many, now);
   } else if (untagged && header.type == wire::EtherType::ipv6) {

@@ -75,6 +75,7 @@ Result<> RouteTable::add(const Route& route) {
   }
   routes_[place] = route;
   ++count_;
+  ++*changes_;
   return {};
 }
 
@@ -87,6 +88,7 @@ bool RouteTable::remove(const IpPrefix& destination) noexcept {
   if (at == end) return false;
   std::copy(at + 1, end, at);
   --count_;
+  ++*changes_;
   return true;
 }
 

@@ -51,11 +51,16 @@ class RouteTable {
   /// Whether a route says that `address` is on the link of an interface.
   [[nodiscard]] bool on_link(std::uint8_t interface, const IpAddress& address) const noexcept;
 
+  /// Has changes counted in `changes`, which outlives the table.
+  void count_changes_in(std::uint32_t& changes) noexcept { changes_ = &changes; }
+
   [[nodiscard]] std::span<const Route> all() const noexcept { return {routes_.data(), count_}; }
 
  private:
   std::array<Route, kMostRoutes> routes_;  ///< The longest prefix first.
   std::size_t count_ = 0;
+  std::uint32_t own_changes_ = 0;
+  std::uint32_t* changes_ = &own_changes_;
 };
 
 /// Which of `candidates`, the usable addresses of the interface that a packet leaves by, to speak

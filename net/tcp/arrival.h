@@ -44,4 +44,10 @@ struct TcpArrival {
   }
 };
 
+/// Those of a segment; nullptr when it has none.
+[[nodiscard]] inline const wire::TcpTimestamps* timestamps_of(const TcpArrival& a) noexcept {
+  const auto& timestamps = a.segment.options.timestamps;
+  return timestamps ? &*timestamps : nullptr;
+}
+
 }  // namespace pinion

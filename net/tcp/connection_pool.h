@@ -40,6 +40,14 @@ class ConnectionPool {
     PINION_DCHECK(index < fresh_ && is_live(index));
     return *std::launder(reinterpret_cast<TcpConnection*>(place(index)));
   }
+  /// Asks for the memory of a record that a segment will look at.
+  void prefetch(std::uint32_t index) const noexcept {
+    constexpr std::size_t kLine = 64;
+    const std::byte* const record = place(index);
+    for (std::size_t at = 0; at < sizeof(TcpTransfer) + kLine; at += kLine) {
+      __builtin_prefetch(record + at, 1);
+    }
+  }
   [[nodiscard]] std::uint32_t index_of(const TcpConnection& connection) const noexcept {
     const auto* const bytes = reinterpret_cast<const std::byte*>(&connection);
     return static_cast<std::uint32_t>(static_cast<std::size_t>(bytes - memory_.get()) / kStride);

@@ -12,7 +12,7 @@
 /// linear probing over slots of 8 bytes, {hash, index}. The tuples stay where the records are.
 ///
 /// A burst is looked up in two passes, so that its cache misses overlap: prefetch() for each
-/// packet, then likely() to prefetch the record, then find().
+/// packet, then likely() to prefetch the record, then find() (Tcp::expect()).
 ///
 /// Ownership:  the slots, taken at start for the most entries there can be: twice as many, rounded
 ///             up to a power of two. Pages that are never touched stay unmapped.

@@ -31,16 +31,29 @@ class CompactAddress {
   /// None for ::ffff:0:0/96 as an IPv6 address (RFC 4291, 2.5.5.2): only hosts inside may use it.
   [[nodiscard]] static constexpr std::optional<CompactAddress> of(
       const IpAddress& address) noexcept {
-    CompactAddress compact;
     const auto& bytes = address.bytes();
     if (address.is_v4()) {
-      compact.words_ = {0, 0, kMapped, word(bytes[0], bytes[1], bytes[2], bytes[3])};
-      return compact;
+      return v4(word(bytes[0], bytes[1], bytes[2], bytes[3]));
     }
+    const CompactAddress compact = v6(bytes);
+    if (compact.is_v4()) return std::nullopt;
+    return compact;
+  }
+
+  /// One of IPv6 that is no IPv4 address in disguise, as no address of ours is.
+  [[nodiscard]] static constexpr CompactAddress v6(
+      const std::array<std::uint8_t, 16>& bytes) noexcept {
+    CompactAddress compact;
     for (std::size_t i = 0; i < compact.words_.size(); ++i) {
       compact.words_[i] = word(bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]);
     }
-    if (compact.is_v4()) return std::nullopt;
+    return compact;
+  }
+
+  /// An IPv4 address as a number.
+  [[nodiscard]] static constexpr CompactAddress v4(std::uint32_t address) noexcept {
+    CompactAddress compact;
+    compact.words_ = {0, 0, kMapped, address};
     return compact;
   }
 
@@ -88,6 +101,18 @@ struct FourTuple {
   std::uint16_t local_port = 0;
   std::uint16_t remote_port = 0;
 
+  /// What names a connection over IPv4, as numbers.
+  struct V4 {
+    std::uint32_t local = 0;
+    std::uint32_t remote = 0;
+    std::uint16_t local_port = 0;
+    std::uint16_t remote_port = 0;
+  };
+  [[nodiscard]] static constexpr FourTuple v4(const V4& of) noexcept {
+    return {CompactAddress::v4(of.local), CompactAddress::v4(of.remote), of.local_port,
+            of.remote_port};
+  }
+
   [[nodiscard]] static constexpr std::optional<FourTuple> between(const Endpoint& local,
                                                                   const Endpoint& remote) noexcept {
     const auto ours = CompactAddress::of(local.address);
@@ -97,6 +122,11 @@ struct FourTuple {
   }
 
   [[nodiscard]] constexpr bool is_v4() const noexcept { return local.is_v4(); }
+  /// The same as `*this == v4(other)`.
+  [[nodiscard]] constexpr bool is(const V4& other) const noexcept {
+    return local.words()[3] == other.local && remote.words()[3] == other.remote &&
+           local_port == other.local_port && remote_port == other.remote_port && is_v4();
+  }
   [[nodiscard]] constexpr Endpoint local_endpoint() const noexcept {
     return {local.address(), local_port};
   }
@@ -133,6 +163,15 @@ template <class Hasher>
   add_addresses(hasher, tuple);
   const std::uint64_t length = tuple.is_v4() ? 12 : 36;
   return hasher.finish(length << 56 | std::uint64_t{tuple.local_port} << 16 | tuple.remote_port);
+}
+
+/// The same as table_hash(key, FourTuple::v4(of)).
+[[nodiscard]] constexpr std::uint64_t table_hash(const SipKey& key,
+                                                 const FourTuple::V4& of) noexcept {
+  SipHasher13 hasher(key);
+  hasher.add(std::uint64_t{of.local} << 32 | of.remote);
+  return hasher.finish(std::uint64_t{12} << 56 | std::uint64_t{of.local_port} << 16 |
+                       of.remote_port);
 }
 
 /// The hash by which a tuple's connection is found, or what else is kept of it. A CRC or a Toeplitz

@@ -147,13 +147,6 @@ void Tcp::input_reset(TcpConnection& c, const TcpArrival& a) noexcept {
   finish(c, c.state == TcpState::syn_received ? TcpEnd::refused : TcpEnd::reset);
 }
 
-/// The peer is there.
-void Tcp::note_heard(TcpConnection& c) noexcept {
-  c.last_heard = time_after_;
-  c.heard = true;
-  c.keepalive_sent = 0;
-}
-
 /// RFC 7323, 4.3: the echo is of the segment that the next acknowledgment is for, or of an older
 /// one.
 void Tcp::note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept {

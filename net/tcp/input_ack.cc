@@ -59,7 +59,7 @@ void Tcp::input_ack(TcpConnection& c, const TcpArrival& a) noexcept {
   if (c.state == TcpState::syn_received) establish(c, a);
   const wire::SequenceNumber ack = a.acknowledgment();
   if (after(ack, c.snd_una)) {
-    acknowledge(c, a);
+    acknowledge(c, ack, timestamps_of(a));
   } else if (is_duplicate(signs_of(c, a))) {
     const auto flight = static_cast<std::uint32_t>(c.snd_nxt - c.snd_una);
     if (c.congestion.on_duplicate(c.snd_una, c.snd_max, flight, sacked_by(c, a))) {
@@ -85,13 +85,13 @@ void Tcp::input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept {
     return;
   }
   note_heard(c);
-  if (after(ack, c.snd_una)) acknowledge(c, a);
+  if (after(ack, c.snd_una)) acknowledge(c, ack, timestamps_of(a));
   update_window(c, a);
 }
 
-/// Something new is acknowledged.
-void Tcp::acknowledge(TcpConnection& c, const TcpArrival& a) noexcept {
-  const wire::SequenceNumber ack = a.acknowledgment();
+/// Something new is acknowledged, by a segment with these timestamps, if it has any.
+void Tcp::acknowledge(TcpConnection& c, wire::SequenceNumber ack,
+                      const wire::TcpTimestamps* timestamps) noexcept {
   const auto flight = static_cast<std::uint32_t>(c.snd_nxt - c.snd_una);
   const auto acked = static_cast<std::uint32_t>(ack - c.snd_una);
   const bool fin_acked = c.fin_sent() && ack == c.snd_max;
@@ -100,7 +100,7 @@ void Tcp::acknowledge(TcpConnection& c, const TcpArrival& a) noexcept {
     stats_.bytes_out += static_cast<std::uint32_t>(data_end - c.send.begin());
     c.send.acknowledge(data_end, send_memory_);
   }
-  take_sample(c, a);
+  take_sample(c, ack, timestamps);
   c.snd_una = ack;
   if (before(c.snd_nxt, ack)) c.snd_nxt = ack;
   c.retransmissions = 0;
@@ -121,18 +121,18 @@ void Tcp::acknowledge(TcpConnection& c, const TcpArrival& a) noexcept {
 }
 
 /// RFC 6298, 3 and 4, with RFC 7323, 4.1: timestamps tell a segment from its retransmission.
-void Tcp::take_sample(TcpConnection& c, const TcpArrival& a) noexcept {
+void Tcp::take_sample(TcpConnection& c, wire::SequenceNumber ack,
+                      const wire::TcpTimestamps* timestamps) noexcept {
   const std::uint32_t now_us = wrapping_us(now_);
   std::uint32_t rtt_us = 0;
   if (c.with_timestamps) {
-    if (!a.segment.options.timestamps || !c.round_trip.wants_sample(now_us)) return;
-    const std::uint32_t echo = a.segment.options.timestamps->echo_reply;
-    const std::uint32_t rtt_ms = time_.value() + c.timestamps.offset - echo;
+    if (timestamps == nullptr || !c.round_trip.wants_sample(now_us)) return;
+    const std::uint32_t rtt_ms = time_.value() + c.timestamps.offset - timestamps->echo_reply;
     // Beyond what an echo of ours can be: no clock of ours.
     constexpr std::uint32_t kLongestMs = 400'000;
     if (rtt_ms > kLongestMs) return;
     rtt_us = rtt_ms * 1'000U;
-  } else if (!c.timed.acknowledged(a.acknowledgment(), now_us, rtt_us)) {
+  } else if (!c.timed.acknowledged(ack, now_us, rtt_us)) {
     return;
   }
   c.round_trip.add_sample(rtt_us, now_us, retransmission_);
@@ -163,6 +163,11 @@ void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
   const std::uint16_t field = a.segment.header.window;
   // In a SYN it isn't scaled (RFC 7323, 2.2).
   const std::uint32_t window = std::uint32_t{field} << (a.has(TcpFlag::syn) ? 0 : c.snd_scale);
+  set_window(c, window);
+  c.snd_wl1 = a.sequence();
+}
+
+void Tcp::set_window(TcpConnection& c, std::uint32_t window) noexcept {
   const bool opens = c.snd_wnd == 0 && window != 0;
   c.snd_wnd = window;
   if (opens) {
@@ -175,7 +180,6 @@ void Tcp::update_window(TcpConnection& c, const TcpArrival& a) noexcept {
     const TcpTime soon = in_ms(persist_delay(c));
     if (c.timer == TcpTimer::persist && soon - c.retransmit_at < 0) c.retransmit_at = soon;
   }
-  c.snd_wl1 = a.sequence();
   // MAX.SND.WND is kept as if it had been scaled.
   const std::uint32_t unit = std::uint32_t{1} << c.snd_scale;
   const std::uint32_t units = (window + unit - 1) >> c.snd_scale;

@@ -160,7 +160,7 @@ void Tcp::establish(TcpConnection& c, const TcpArrival& a) noexcept {
   const bool sent_once = c.state == TcpState::syn_sent && !c.syn_resent;
   c.state = c.fin_queued ? TcpState::fin_wait_1 : TcpState::established;
   if (c.with_timestamps) {
-    take_sample(c, a);
+    take_sample(c, a.acknowledgment(), timestamps_of(a));
   } else if (sent_once) {
     c.round_trip.add_sample(ms_since(c.unacked_since) * 1'000U, wrapping_us(now_), retransmission_);
   }

@@ -120,6 +120,9 @@ class OutOfOrder {
   OutOfOrder& operator=(const OutOfOrder&) = delete;
   ~OutOfOrder() { PINION_DCHECK(record_ == nullptr); }
 
+  /// Whether nothing is out of order, nor to be told of.
+  [[nodiscard]] bool is_idle() const noexcept { return record_ == nullptr; }
+
   /// Whether it holds bytes.
   [[nodiscard]] bool has_bytes() const noexcept {
     return record_ != nullptr && record_->first != nullptr;

@@ -27,6 +27,14 @@ class PacketChain {
   PacketChain() noexcept = default;
   /// The segments of `packet` that have bytes.
   explicit PacketChain(PacketPtr packet) noexcept;
+  /// `segment` alone, which has bytes and nothing behind it.
+  explicit PacketChain(Packet& segment) noexcept
+      : first_(&segment),
+        last_(&segment),
+        size_(static_cast<std::uint32_t>(segment.size())),
+        true_size_(static_cast<std::uint32_t>(segment.true_size())) {
+    PINION_DCHECK(!segment.empty() && segment.next_segment() == nullptr);
+  }
   PacketChain(PacketChain&& other) noexcept
       : first_(std::exchange(other.first_, nullptr)),
         last_(std::exchange(other.last_, nullptr)),

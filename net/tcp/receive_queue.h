@@ -79,6 +79,18 @@ class ReceiveQueue {
   /// released, and next() stays.
   [[nodiscard]] bool push(PacketChain bytes, ReceiveMemory& memory) noexcept;
 
+  /// The same for a packet of one segment that has bytes.
+  [[nodiscard]] bool push(PacketPtr bytes, ReceiveMemory& memory) noexcept {
+    if (unread_ != nullptr) return push(PacketChain(std::move(bytes)), memory);
+    PINION_DCHECK(bytes->size() <= window());
+    const auto count = static_cast<std::uint32_t>(bytes->size());
+    unread_ = memory.unread.allocate(*bytes.get());
+    if (unread_ == nullptr) return false;
+    static_cast<void>(bytes.take());
+    next_ += count;
+    return true;
+  }
+
   /// The peer's FIN has the number next().
   void pass_fin() noexcept;
 

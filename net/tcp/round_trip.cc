@@ -23,16 +23,4 @@ void RoundTrip::add_sample(std::uint32_t rtt_us, std::uint32_t now_us,
   after_syn_ = false;
 }
 
-std::uint32_t RoundTrip::timeout_us(const RetransmissionSettings& settings) const noexcept {
-  std::uint64_t timeout = settings.initial_us;
-  if (has_sample()) {
-    // rttvar_ is four times the variation already.
-    timeout = std::uint64_t{srtt_us()} + std::max(settings.granularity_us, rttvar_);
-  } else if (after_syn_) {
-    timeout = std::max(settings.initial_us, settings.after_syn_us);
-  }
-  timeout = std::max<std::uint64_t>(timeout, settings.min_us);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(timeout << backoff_, settings.max_us));
-}
-
 }  // namespace pinion

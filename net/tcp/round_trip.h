@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -69,7 +70,18 @@ class RoundTrip {
   }
 
   /// The retransmission timeout (2, 5.5), for the timer as it is started now.
-  [[nodiscard]] std::uint32_t timeout_us(const RetransmissionSettings& settings) const noexcept;
+  [[nodiscard]] std::uint32_t timeout_us(const RetransmissionSettings& settings) const noexcept {
+    std::uint64_t timeout = settings.initial_us;
+    if (has_sample()) {
+      // rttvar_ is four times the variation already.
+      timeout = std::uint64_t{srtt_us()} + std::max(settings.granularity_us, rttvar_);
+    } else if (after_syn_) {
+      timeout = std::max(settings.initial_us, settings.after_syn_us);
+    }
+    timeout = std::max<std::uint64_t>(timeout, settings.min_us);
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(timeout << backoff_, settings.max_us));
+  }
 
   [[nodiscard]] bool has_sample() const noexcept { return srtt_ != 0; }
 

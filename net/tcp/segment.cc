@@ -60,24 +60,24 @@ bool Tcp::emit(const Outgoing& out, const wire::TcpOptions& options, PacketPtr p
                                .flags = out.flags,
                                .window = out.window};
   wire::emit_tcp({place, header_size}, header, options);
-  const IpDeparture how{.source = out.tuple.local.address(),
-                        .destination = out.tuple.remote.address(),
-                        .traffic_class = out.traffic_class};
-  wire::store_tcp_checksum(*payload, payload->chain_size(), how.source, how.destination);
-  ++stats_.segments_out;
-  ip_.send(std::move(payload), how, now_);
+  depart(out.tuple, out.traffic_class, std::move(payload));
   return true;
+}
+
+/// Sends a segment whose header lacks its checksum.
+void Tcp::depart(const FourTuple& tuple, std::uint8_t traffic_class, PacketPtr segment) noexcept {
+  const IpDeparture how{.source = tuple.local.address(),
+                        .destination = tuple.remote.address(),
+                        .traffic_class = traffic_class};
+  wire::store_tcp_checksum(*segment, segment->chain_size(), how.source, how.destination);
+  ++stats_.segments_out;
+  ip_.send(std::move(segment), how, now_);
 }
 
 /// The same for a segment of a connection, which acknowledges all that has come. Up to
 /// `sack_blocks` of what lies beyond are told of.
 bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags flags,
                PacketPtr payload, std::size_t sack_blocks) noexcept {
-  wire::TcpOptions options;
-  if (c.with_timestamps) {
-    options.timestamps = {.value = time_.value() + c.timestamps.offset,
-                          .echo_reply = c.timestamps.recent};
-  }
   if (!payload) {
     payload.reset(packets_.allocate());
     if (!payload) {
@@ -85,12 +85,32 @@ bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags f
       return false;
     }
   }
-  if (sack_blocks != 0) options.sack = c.beyond.take_report(sack_blocks, out_of_order_memory_);
   const std::uint16_t window = c.receive.offer(c.mss, c.rcv_scale, may_hold_more(c));
   c.last_ack_sent = c.rcv_nxt();
   c.ack_now = false;
   c.ack_later = false;
   c.unacked_segments = 0;
+  wire::TcpTimestamps timestamps;
+  if (c.with_timestamps) {
+    timestamps = {.value = time_.value() + c.timestamps.offset, .echo_reply = c.timestamps.recent};
+  }
+  if (sack_blocks == 0 || c.beyond.is_idle()) {
+    std::byte* const place = payload->prepend(wire::plain_tcp_size(c.with_timestamps));
+    PINION_ASSERT(place != nullptr);
+    wire::emit_plain_tcp({.source_port = c.tuple.local_port,
+                          .destination_port = c.tuple.remote_port,
+                          .sequence = sequence,
+                          .acknowledgment = c.rcv_nxt(),
+                          .flags = flags | TcpFlag::ack,
+                          .window = window,
+                          .timestamps = c.with_timestamps ? &timestamps : nullptr},
+                         place);
+    depart(c.tuple, c.traffic_class, std::move(payload));
+    return true;
+  }
+  wire::TcpOptions options;
+  if (c.with_timestamps) options.timestamps = timestamps;
+  options.sack = c.beyond.take_report(sack_blocks, out_of_order_memory_);
   return emit({.tuple = c.tuple,
                .sequence = sequence,
                .acknowledgment = c.rcv_nxt(),

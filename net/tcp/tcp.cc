@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "../stack/ip_kinds.h"
+#include "../wire/ipv4.h"
+#include "../wire/ipv6.h"
 #include "../wire/tcp_checksum.h"
 
 namespace pinion {
@@ -24,6 +26,69 @@ void Tcp::receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexc
   if (!read_segment(a, arrival)) return;
   if (TcpConnection* const c = find(a.tuple); c != nullptr) return input(*c, a);
   input_unknown(a);
+}
+
+/// A segment of a connection, before anything else is made of its packet.
+bool Tcp::receive_known(PacketPtr& packet, Instant now) noexcept {
+  const std::byte* const ip = packet->data();
+  return wire::load_u8(ip) >> 4 == 4 ? receive_known_v4(packet, now)
+                                     : receive_known_v6(packet, now);
+}
+
+bool Tcp::receive_known_v4(PacketPtr& packet, Instant now) noexcept {
+  constexpr std::size_t kIpHeader = wire::Ipv4Header::kMinSize;
+  const std::byte* const ip = packet->data();
+  const std::span<const std::byte> bytes(ip + kIpHeader, packet->size() - kIpHeader);
+  if (bytes.size() < wire::kTcpHeaderSize) return false;
+  const FourTuple::V4 tuple{.local = wire::load_be32(ip + 16),
+                            .remote = wire::load_be32(ip + 12),
+                            .local_port = wire::load_be16(bytes.data() + 2),
+                            .remote_port = wire::load_be16(bytes.data())};
+  const std::optional<std::uint32_t> index =
+      table_.find(table_hash(table_secret_, tuple),
+                  [&](std::uint32_t at) { return connections_.at(at).tuple.is(tuple); });
+  if (!index) return false;
+  if (!packet->has(PacketMark::transport_checksum_good) &&
+      !wire::tcp_checksum_good<2 * 4>(ip + wire::kIpv4Addresses, bytes)) {
+    return false;
+  }
+  note(now);
+  return input_known(connections_.at(*index), packet, kIpHeader);
+}
+
+bool Tcp::receive_known_v6(PacketPtr& packet, Instant now) noexcept {
+  constexpr std::size_t kIpHeader = wire::Ipv6Header::kSize;
+  const std::byte* const ip = packet->data();
+  const std::span<const std::byte> bytes(ip + kIpHeader, packet->size() - kIpHeader);
+  if (bytes.size() < wire::kTcpHeaderSize) return false;
+  const FourTuple tuple{.local = CompactAddress::v6(wire::load_bytes<16>(ip + 24)),
+                        .remote = CompactAddress::v6(wire::load_bytes<16>(ip + 8)),
+                        .local_port = wire::load_be16(bytes.data() + 2),
+                        .remote_port = wire::load_be16(bytes.data())};
+  TcpConnection* const c = find(tuple);
+  if (c == nullptr) return false;
+  if (!packet->has(PacketMark::transport_checksum_good) &&
+      !wire::tcp_checksum_good<2 * 16>(ip + wire::kIpv6Addresses, bytes)) {
+    return false;
+  }
+  note(now);
+  return input_known(*c, packet, kIpHeader);
+}
+
+/// The segment of `packet`, whose checksum is right, behind an IP header of `ip_size` bytes.
+bool Tcp::input_known(TcpConnection& c, PacketPtr& packet, std::size_t ip_size) noexcept {
+  if (input_expected(c, packet, ip_size)) return true;
+  TcpArrival a{.packet = {}};
+  const std::span bytes = std::as_const(*packet).bytes().subspan(ip_size);
+  if (wire::read_tcp(bytes, a.segment)) return false;
+  ++stats_.segments_in;
+  a.tuple = c.tuple;
+  const std::size_t header_size = a.segment.header.size();
+  a.size = static_cast<std::uint32_t>(bytes.size() - header_size);
+  packet->remove_prefix(ip_size + header_size);
+  a.packet = std::move(packet);
+  input(c, a);
+  return true;
 }
 
 /// Fills in what the packet has. False, and counted, when that is no segment.
@@ -60,12 +125,6 @@ TcpConnection* Tcp::find(const FourTuple& tuple) noexcept {
       table_.find(table_hash(table_secret_, tuple),
                   [&](std::uint32_t at) { return connections_.at(at).tuple == tuple; });
   return index ? &connections_.at(*index) : nullptr;
-}
-
-void Tcp::touch(TcpConnection& c) noexcept {
-  if (c.touched) return;
-  c.touched = true;
-  touched_.push_back(connections_.index_of(c));
 }
 
 void Tcp::end_of_burst(Instant now) noexcept {
@@ -120,19 +179,16 @@ void Tcp::act(TcpConnection& c) noexcept {
 
 void Tcp::tell_news(TcpConnection& c) noexcept {
   if (c.waits_for_accept || c.news == 0) return;
-  using Tell = void (TcpObserver::*)(TcpHandle, Instant) noexcept;
-  static constexpr std::pair<TcpNews, Tell> kNews[] = {
-      {TcpNews::connected, &TcpObserver::on_connected},
-      {TcpNews::readable, &TcpObserver::on_readable},
-      {TcpNews::writable, &TcpObserver::on_writable},
-      {TcpNews::read_deadline, &TcpObserver::on_read_deadline},
-      {TcpNews::write_deadline, &TcpObserver::on_write_deadline},
-  };
   const TcpHandle handle = connections_.handle_of(c);
-  for (const auto& [what, tell] : kNews) {
-    if (!c.take(what) || c.released || c.observer == nullptr) continue;
-    (c.observer->*tell)(handle, now_);
-  }
+  const auto tells = [&c](TcpNews what) {
+    return c.take(what) && !c.released && c.observer != nullptr;
+  };
+  if (tells(TcpNews::connected)) c.observer->on_connected(handle, now_);
+  if (tells(TcpNews::readable)) c.observer->on_readable(handle, now_);
+  if (c.news == 0) return;
+  if (tells(TcpNews::writable)) c.observer->on_writable(handle, now_);
+  if (tells(TcpNews::read_deadline)) c.observer->on_read_deadline(handle, now_);
+  if (tells(TcpNews::write_deadline)) c.observer->on_write_deadline(handle, now_);
 }
 
 void Tcp::tell_end(TcpConnection& c) noexcept {

@@ -108,6 +108,8 @@ class Tcp final : public IpTransport {
                                                            std::uint64_t seed, Instant now);
   ~Tcp();
 
+  void expect(std::span<Packet* const> burst, std::size_t link_header) noexcept override;
+  [[nodiscard]] bool receive_known(PacketPtr& packet, Instant now) noexcept override;
   void receive(PacketPtr packet, const IpArrival& arrival, Instant now) noexcept override;
   void complain(const IpComplaint& complaint, Instant now) noexcept override;
   void end_of_burst(Instant now) noexcept override;
@@ -235,6 +237,9 @@ class Tcp final : public IpTransport {
   // tcp.cc: finding the connection; the end of a burst.
   void note(Instant now) noexcept;
   void drop(TcpDrop why) noexcept { ++stats_.drops[static_cast<std::size_t>(why)]; }
+  [[nodiscard]] bool receive_known_v4(PacketPtr& packet, Instant now) noexcept;
+  [[nodiscard]] bool receive_known_v6(PacketPtr& packet, Instant now) noexcept;
+  [[nodiscard]] bool input_known(TcpConnection& c, PacketPtr& packet, std::size_t ip_size) noexcept;
   [[nodiscard]] bool read_segment(TcpArrival& a, const IpArrival& arrival) noexcept;
   [[nodiscard]] TcpConnection* find(const FourTuple& tuple) noexcept;
   void remove_from_table(const TcpConnection& c) noexcept;
@@ -244,13 +249,22 @@ class Tcp final : public IpTransport {
   }
   [[nodiscard]] bool may_hold_more(const TcpConnection& c) const noexcept;
   void shed_reordering() noexcept;
-  void touch(TcpConnection& c) noexcept;
+  void touch(TcpConnection& c) noexcept {
+    if (c.touched) return;
+    c.touched = true;
+    touched_.push_back(connections_.index_of(c));
+  }
   void settle_all() noexcept;
   void settle(TcpConnection& c) noexcept;
   void tell_news(TcpConnection& c) noexcept;
   void tell_end(TcpConnection& c) noexcept;
   void tell_acceptors() noexcept;
   void act(TcpConnection& c) noexcept;
+
+  // input_expected.cc: segments that need no closer look.
+  [[nodiscard]] bool input_expected(TcpConnection& c, PacketPtr& packet,
+                                    std::size_t ip_size) noexcept;
+  void take_text(TcpConnection& c, PacketPtr text) noexcept;
 
   // input.cc: segments of connections.
   void input(TcpConnection& c, TcpArrival& a) noexcept;
@@ -265,7 +279,12 @@ class Tcp final : public IpTransport {
   void challenge(TcpConnection& c) noexcept;
   bool count_challenge(bool allowed) noexcept;
   void input_reset(TcpConnection& c, const TcpArrival& a) noexcept;
-  void note_heard(TcpConnection& c) noexcept;
+  /// The peer is there.
+  void note_heard(TcpConnection& c) const noexcept {
+    c.last_heard = time_after_;
+    c.heard = true;
+    c.keepalive_sent = 0;
+  }
   void note_timestamp(TcpConnection& c, const TcpArrival& a) noexcept;
   void input_text(TcpConnection& c, TcpArrival& a) noexcept;
   void pass_fin(TcpConnection& c) noexcept;
@@ -274,10 +293,13 @@ class Tcp final : public IpTransport {
   [[nodiscard]] bool check_ack(TcpConnection& c, const TcpArrival& a) noexcept;
   void input_ack(TcpConnection& c, const TcpArrival& a) noexcept;
   void input_ack_alone(TcpConnection& c, const TcpArrival& a) noexcept;
-  void acknowledge(TcpConnection& c, const TcpArrival& a) noexcept;
-  void take_sample(TcpConnection& c, const TcpArrival& a) noexcept;
+  void acknowledge(TcpConnection& c, wire::SequenceNumber ack,
+                   const wire::TcpTimestamps* timestamps) noexcept;
+  void take_sample(TcpConnection& c, wire::SequenceNumber ack,
+                   const wire::TcpTimestamps* timestamps) noexcept;
   void fin_acknowledged(TcpConnection& c) noexcept;
   void update_window(TcpConnection& c, const TcpArrival& a) noexcept;
+  void set_window(TcpConnection& c, std::uint32_t window) noexcept;
 
   // open.cc, listen.cc, input_listen.cc: connections begin.
   [[nodiscard]] std::optional<FourTuple> choose_tuple(const TcpConnectRequest& request,
@@ -337,6 +359,7 @@ class Tcp final : public IpTransport {
                           PacketPtr payload) noexcept;
   [[nodiscard]] bool emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags flags,
                           PacketPtr payload, std::size_t sack_blocks) noexcept;
+  void depart(const FourTuple& tuple, std::uint8_t traffic_class, PacketPtr segment) noexcept;
   void send_syn(TcpConnection& c) noexcept;
   void send_ack(TcpConnection& c) noexcept;
   void send_reset(TcpConnection& c) noexcept;

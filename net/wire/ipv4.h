@@ -82,16 +82,25 @@ inline constexpr std::uint16_t kIpv4Offset = 0x1fff;
 
 }  // namespace detail
 
+/// Where the source's address stands in a header, and behind it the destination's.
+inline constexpr std::size_t kIpv4Addresses = 12;
+
+/// Whether a header, of which there are at least Ipv4Header::kMinSize bytes, has no options and is
+/// of no fragment.
+[[nodiscard]] inline bool is_plain_ipv4(const std::byte* at) noexcept {
+  using namespace detail;
+  return load_u8(at) == 0x45 && (load_be16(at + 6) & (kIpv4MoreFragments | kIpv4Offset)) == 0;
+}
+
 /// The header at the front of `bytes`, the first segment of a packet of which `arrived` bytes have
 /// come in all. What has arrived behind the datagram's end is padding (RFC 894).
 [[nodiscard]] inline Parsed<Ipv4Header> parse_ipv4(std::span<const std::byte> bytes,
                                                    std::size_t arrived) noexcept {
   using namespace detail;
   const std::byte* const at = bytes.data();
-  if (bytes.size() >= Ipv4Header::kMinSize && load_u8(at) == 0x45) [[likely]] {
+  if (bytes.size() >= Ipv4Header::kMinSize && is_plain_ipv4(at)) [[likely]] {
     const std::size_t total = load_be16(at + 2);
-    const bool fragment = (load_be16(at + 6) & (kIpv4MoreFragments | kIpv4Offset)) != 0;
-    if (total >= Ipv4Header::kMinSize && total <= arrived && !fragment) [[likely]] {
+    if (total >= Ipv4Header::kMinSize && total <= arrived) [[likely]] {
       return ipv4_fields(at, Ipv4Header::kMinSize);
     }
   }
@@ -112,6 +121,34 @@ inline constexpr std::uint16_t kIpv4Offset = 0x1fff;
     sum.add(header.subspan(Ipv4Header::kMinSize));
   }
   return sum.value() == 0;
+}
+
+/// What a header says that has no options and is of no fragment.
+struct PlainIpv4 {
+  Ipv4Address source{};
+  Ipv4Address destination{};
+  std::uint16_t payload_size = 0;
+  std::uint16_t identification = 0;
+  bool dont_fragment = false;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::uint8_t protocol = 0;
+};
+
+/// Writes it, with its checksum, to the Ipv4Header::kMinSize bytes at `at`.
+inline void emit_plain_ipv4(const PlainIpv4& header, std::byte* at) noexcept {
+  PINION_DCHECK(header.payload_size <= 65'535 - Ipv4Header::kMinSize);
+  const auto total = static_cast<std::uint16_t>(Ipv4Header::kMinSize + header.payload_size);
+  store_be32(at, std::uint32_t{0x45} << 24 | std::uint32_t{header.traffic_class} << 16 | total);
+  store_be32(at + 4, std::uint32_t{header.identification} << 16 |
+                         (header.dont_fragment ? detail::kIpv4DontFragment : 0U));
+  store_be32(at + 8, std::uint32_t{header.hop_limit} << 24 | std::uint32_t{header.protocol} << 16);
+  store_bytes(at + 12, header.source);
+  store_bytes(at + 16, header.destination);
+  InternetChecksum sum;
+  sum.add_words<2>(at);
+  sum.add_half_word(at + 16);
+  store_be16(at + Ipv4Header::kChecksumOffset, sum.value());
 }
 
 /// Writes the header, with its checksum, to the front of `into`, which has room for it; returns its

@@ -32,6 +32,9 @@ struct Ipv6Header {
   friend bool operator==(const Ipv6Header&, const Ipv6Header&) noexcept = default;
 };
 
+/// Where the source's address stands in a header, and behind it the destination's.
+inline constexpr std::size_t kIpv6Addresses = 8;
+
 /// The header at the front of `bytes`, the first segment of a packet of which `arrived` bytes have
 /// come in all. What has arrived behind the payload's end is padding (RFC 2464, 3).
 [[nodiscard]] inline Parsed<Ipv6Header> parse_ipv6(std::span<const std::byte> bytes,

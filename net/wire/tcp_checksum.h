@@ -29,6 +29,19 @@ inline constexpr std::uint8_t kTcpProtocol = 6;
   return transport_checksum(first, size, source, destination, kTcpProtocol) == 0;
 }
 
+/// The same of a segment in one piece, by the `Bytes` bytes of its two addresses as they stand in
+/// the IP header: 8 of IPv4, 32 of IPv6.
+template <std::size_t Bytes>
+[[nodiscard]] inline bool tcp_checksum_good(const std::byte* addresses,
+                                            std::span<const std::byte> segment) noexcept {
+  InternetChecksum sum;
+  sum.add_words<Bytes / 8>(addresses);
+  sum.add_be16(kTcpProtocol);
+  sum.add_be16(static_cast<std::uint16_t>(segment.size()));
+  sum.add(segment);
+  return sum.value() == 0;
+}
+
 /// Whether the checksum of such a segment, which is wrong, is one that its sender left to a NIC.
 [[nodiscard]] inline bool tcp_checksum_partial(const Packet& first, std::size_t size,
                                                const IpAddress& source,

@@ -22,6 +22,11 @@ namespace pinion::wire {
 inline constexpr std::size_t kTcpHeaderSize = 20;      ///< Without options.
 inline constexpr std::size_t kTcpMaxOptionsSize = 40;  ///< What a data offset of 15 leaves.
 
+/// Two NOPs, kind and length of timestamps, as one word: the layout that RFC 7323, appendix A,
+/// recommends.
+inline constexpr std::uint32_t kTcpPaddedTimestamps = 0x0101080a;
+inline constexpr std::size_t kTcpPaddedTimestampsSize = 12;
+
 enum class TcpFlag : std::uint8_t {
   fin = 0x01,
   syn = 0x02,

@@ -27,10 +27,6 @@ struct TcpSegment {
   friend constexpr bool operator==(const TcpSegment&, const TcpSegment&) noexcept = default;
 };
 
-/// Kind, length and two NOPs ahead, as one word: the layout that RFC 7323 recommends.
-inline constexpr std::uint32_t kTcpPaddedTimestamps = 0x0101080a;
-inline constexpr std::size_t kTcpPaddedTimestampsSize = 12;
-
 /// Reads the bytes between the header and the data. NOPs are skipped, EOL ends the list whatever is
 /// behind it (RFC 9293, 3.2), unknown options are skipped by their length (MUST-6), a window scale
 /// above 14 counts as 14 (RFC 7323, 2.3), and of an option that comes twice the last one counts. A

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -100,14 +101,24 @@ TransportWorld::TransportWorld(PacketPool& pool, bool v6, std::size_t mtu)
       peer_{address_of(2, v6), 80},
       now_(kBegin),
       wheel_(kBegin),
-      ip_(host_.address, mtu) {}
+      ip_(host_.address, mtu),
+      long_way_(std::getenv("PINION_TEST_LONG_WAY") != nullptr) {}
 
 void TransportWorld::inject(std::span<const PacketBytes> packets) {
-  for (const PacketBytes& bytes : packets) {
-    const std::span segment = std::span(bytes).subspan(ip_header_size(bytes));
-    transport().receive(packet_of(segment), arrival_of(bytes), now_);
-  }
+  for (const PacketBytes& bytes : packets) deliver(bytes);
   transport().end_of_burst(now_);
+}
+
+/// As the IP layer does: first as a packet of a flow that is known, then the long way.
+void TransportWorld::deliver(std::span<const std::byte> bytes) {
+  const IpArrival arrival = arrival_of(bytes);
+  const std::size_t header_size = ip_header_size(bytes);
+  const bool plain = header_size == (host_.address.is_v4() ? 20U : 40U);
+  if (!long_way_ && plain && arrival.destination == host_.address) {
+    PacketPtr whole = packet_of(bytes);
+    if (whole->next_segment() == nullptr && transport().receive_known(whole, now_)) return;
+  }
+  transport().receive(packet_of(bytes.subspan(header_size)), arrival, now_);
 }
 
 PacketPtr TransportWorld::packet_of(std::span<const std::byte> bytes) {

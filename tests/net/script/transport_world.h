@@ -69,12 +69,17 @@ class TransportWorld : public ScriptWorld {
   [[nodiscard]] Instant next_deadline() const override { return wheel_.next_expiry(); }
   void advance(Instant to) override;
 
+  /// Whether packets of flows that are known go the way of all others. So they do from the start
+  /// with PINION_TEST_LONG_WAY in the environment.
+  void set_long_way(bool long_way) { long_way_ = long_way; }
+
  protected:
   [[nodiscard]] ScriptIpLayer& ip() { return ip_; }
   [[nodiscard]] TimingWheel& wheel() { return wheel_; }
   [[nodiscard]] virtual IpTransport& transport() = 0;
 
  private:
+  void deliver(std::span<const std::byte> bytes);
   PacketPtr packet_of(std::span<const std::byte> bytes);
 
   PacketPool& pool_;
@@ -83,6 +88,7 @@ class TransportWorld : public ScriptWorld {
   Instant now_;
   TimingWheel wheel_;
   ScriptIpLayer ip_;
+  bool long_way_;
 };
 
 }  // namespace pinion::test
