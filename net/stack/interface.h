@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -18,7 +19,7 @@
 /// Ownership:  the packets of the tx queue are the interface's until they are taken.
 /// Threading:  one lcore.
 /// Cost:       the questions about addresses compare with at most kMostAddresses.
-/// Full:       a tx queue at its limit refuses packets.
+/// Full:       a tx queue at its limit refuses packets. Beyond half of it, what can wait is asked to.
 
 namespace pinion {
 
@@ -138,9 +139,22 @@ class Interface {
   std::size_t take(std::span<Packet*> into) noexcept {
     std::size_t count = 0;
     while (count < into.size() && !tx_.empty()) into[count++] = tx_.pop_front().take();
+    if (count != 0) waiting_since_ = kNever;
     return count;
   }
   [[nodiscard]] std::size_t queued() const noexcept { return tx_.size(); }
+
+  [[nodiscard]] bool more_than_half_full() const noexcept { return tx_.size() > tx_limit / 2; }
+
+  /// Whether what can wait shall do so until packets were taken. If that takes long, for instance
+  /// since the link is down, it goes the way of all others: what is sent in vain has its own
+  /// timeouts.
+  [[nodiscard]] bool is_crowded(Instant now) noexcept {
+    constexpr Delay kPatience = std::chrono::milliseconds{100};
+    if (!more_than_half_full()) return false;
+    if (waiting_since_ == kNever) waiting_since_ = now;
+    return now - waiting_since_ < kPatience;
+  }
 
  private:
   void list_usable() noexcept {
@@ -166,6 +180,7 @@ class Interface {
   std::uint32_t own_changes_ = 0;
   std::uint32_t* changes_ = &own_changes_;
   PacketQueue tx_;
+  Instant waiting_since_ = kNever;  ///< Of whoever was asked to wait, and none was taken since.
 };
 
 }  // namespace pinion

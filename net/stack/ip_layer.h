@@ -106,6 +106,15 @@ class IpLayer {
   virtual void suspect(const IpAddress& source, const IpAddress& destination,
                        Instant now) noexcept = 0;
 
+  /// Whether so much waits to leave by the way from `source` to `destination` that what a timer
+  /// would send, of which there may be any amount at once, had better come later: the rest of the
+  /// queue is for what answers others.
+  [[nodiscard]] virtual bool is_crowded(const IpAddress& /*source*/,
+                                        const IpAddress& /*destination*/,
+                                        Instant /*now*/) noexcept {
+    return false;
+  }
+
  protected:
   ~IpLayer() = default;
 };

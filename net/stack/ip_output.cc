@@ -1,6 +1,7 @@
 #include "ip_output.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include <pinion/net/packet_copy.h>
@@ -218,6 +219,18 @@ void IpOutput::suspect(const IpAddress& source, const IpAddress& destination,
                        Instant now) noexcept {
   const std::optional<Way> way = way_to(source, destination);
   if (way) neighbours_.suspect(way->interface->index, way->next_hop, now);
+}
+
+bool IpOutput::is_crowded(const IpAddress& source, const IpAddress& destination,
+                          Instant now) noexcept {
+  if (!is_crowded() || context_.is_local(destination)) return false;
+  const std::optional<Way> way = way_to(source, destination);
+  return way && way->interface->is_crowded(now);
+}
+
+bool IpOutput::is_crowded() const noexcept {
+  const std::span interfaces(context_.interfaces.data(), context_.interface_count);
+  return std::ranges::any_of(interfaces, &Interface::more_than_half_full);
 }
 
 /// By the routes, those of the source's interface first; what means a link, the link of the source.

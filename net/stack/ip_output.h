@@ -110,6 +110,10 @@ class IpOutput final : private NeighbourHost {
   void confirm_reachable(const IpAddress& source, const IpAddress& destination,
                          Instant now) noexcept;
   void suspect(const IpAddress& source, const IpAddress& destination, Instant now) noexcept;
+  [[nodiscard]] bool is_crowded(const IpAddress& source, const IpAddress& destination,
+                                Instant now) noexcept;
+  /// Whether a tx queue is more than half full.
+  [[nodiscard]] bool is_crowded() const noexcept;
 
   [[nodiscard]] RouteTable& routes() noexcept { return routes_; }
   [[nodiscard]] const RouteTable& routes() const noexcept { return routes_; }

@@ -165,6 +165,11 @@ void IpStack::suspect(const IpAddress& source, const IpAddress& destination, Ins
   output_.suspect(source, destination, now);
 }
 
+bool IpStack::is_crowded(const IpAddress& source, const IpAddress& destination,
+                         Instant now) noexcept {
+  return output_.is_crowded(source, destination, now);
+}
+
 std::optional<AddressState> IpStack::address_state(std::uint8_t interface,
                                                    const IpAddress& address) const noexcept {
   PINION_ASSERT(interface < context_.interface_count);

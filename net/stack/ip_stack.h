@@ -116,6 +116,11 @@ class IpStack final : public IpLayer, private IpOutputHost, private AddressCheck
                          Instant now) noexcept override;
   void suspect(const IpAddress& source, const IpAddress& destination,
                Instant now) noexcept override;
+  [[nodiscard]] bool is_crowded(const IpAddress& source, const IpAddress& destination,
+                                Instant now) noexcept override;
+
+  /// Whether an interface's tx queue is more than half full: time to take().
+  [[nodiscard]] bool is_crowded() const noexcept { return output_.is_crowded(); }
 
   /// As learn_path_mtu(), on the word of somebody who may never have had a datagram of ours: while
   /// the cache is full of what is still believed, nothing is learnt.

@@ -137,6 +137,7 @@ void StackConnection::close() noexcept {
 /// The stack sends FIN, and discards what still comes until the peer's. May end the connection.
 void StackConnection::linger() noexcept {
   core_.tcp().close(tcp_, core_.loop().now());
+  core_.make_way();
   core_.closing().push_back(*this);
   core_.make_room(false);
 }
@@ -212,6 +213,7 @@ void StackConnection::reset_tcp() noexcept {
   stats_ = stats();
   core_.tcp().set_observer(tcp_, nullptr);
   core_.tcp().abort(std::exchange(tcp_, {}), core_.loop().now());
+  core_.make_way();
 }
 
 /// The last thing that its callers do.

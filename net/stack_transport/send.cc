@@ -41,6 +41,7 @@ bool StackConnection::push() noexcept {
   if (sent.bytes != 0) {
     if (!std::exchange(unacked_, true)) unacked_since_ = now;
     core_.note_holding(*this);
+    core_.make_way();
   }
   return sent.outcome == TcpOutcome::done;
 }

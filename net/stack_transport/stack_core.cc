@@ -39,6 +39,7 @@ TransportStats StackCore::stats() const noexcept {
   stats.keepalive_probes = tcp.keepalive_probes;
   stats.receive_starved = tcp.dropped(TcpDrop::no_room);
   stats.partial_checksums = partial_checksums();
+  stats.tx_dropped = host_->ip().counters().tx_queue_full;
   stats.buffers_free = packets_.available();
   stats.buffers_lowest = lowest_available_;
   return stats;
@@ -191,6 +192,7 @@ bool StackCore::start_connect(ConnectAwaiter& connect) noexcept {
     return refuse(no_way ? StreamError::unreachable : StreamError::no_resources);
   }
   connection->start_connect(connect, *tcp);
+  make_way();
   return true;
 }
 
@@ -239,6 +241,10 @@ std::size_t StackCore::serve(Instant now) noexcept {
   for (const std::unique_ptr<Port>& port : ports_) done += port->flush(now);
   if (done != 0) watch_packets(now);
   return done;
+}
+
+void StackCore::offer() noexcept {
+  for (const std::unique_ptr<Port>& port : ports_) static_cast<void>(port->flush(loop_.now()));
 }
 
 std::size_t StackCore::poll(Instant now, std::size_t) {

@@ -73,6 +73,12 @@ class StackCore final : public TransportBackend,
     if (!List<StackConnection, HoldingTag>::linked(connection)) holding_.push_back(connection);
   }
 
+  /// A task has sent something. Whatever all of them send in one turn, no tx queue runs over while
+  /// its device takes packets.
+  void make_way() noexcept {
+    if (host_->ip().is_crowded()) offer();
+  }
+
   // Chunks.
   [[nodiscard]] std::optional<Chunk> lend(PacketPtr packet) noexcept;
   /// The packet behind a chunk that this core lent, cut to the chunk's bytes; none otherwise.
@@ -140,6 +146,7 @@ class StackCore final : public TransportBackend,
   [[nodiscard]] Result<> add_interface(const StackInterface& interface, Instant now);
   [[nodiscard]] TcpSocketOptions socket_options(const StreamOptions& stream) const noexcept;
   std::size_t serve(Instant now) noexcept;
+  void offer() noexcept;
   [[nodiscard]] std::size_t settle_late_reads() noexcept;
   [[nodiscard]] std::uint64_t partial_checksums() const noexcept;
   void watch_checksums() noexcept;

@@ -37,6 +37,7 @@ constexpr std::array kCounters = std::to_array<TransportCounter>({
     {&TransportStats::receive_paused, "receive_paused", true},
     {&TransportStats::receive_copied, "receive_copied", true},
     {&TransportStats::partial_checksums, "partial_checksums", true},
+    {&TransportStats::tx_dropped, "tx_dropped", true},
     {&TransportStats::buffers_free, "buffers_free"},
     {&TransportStats::buffers_lowest, "buffers_lowest"},
 });

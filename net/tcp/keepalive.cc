@@ -88,6 +88,10 @@ void Tcp::on_keepalive(TcpConnection& c) noexcept {
   const std::uint32_t interval_ms = c.keepalive_interval_ds * 100U;
   const auto late_ms = static_cast<std::uint32_t>(time_after_ - keepalive_due(c));
   c.last_heard = c.last_heard + late_ms;
+  if (is_crowded(c)) {
+    c.last_heard = c.last_heard + kCrowdedMs;
+    return;
+  }
   if (c.keepalive_sent >= c.keepalive_limit) {
     if (late_ms < interval_ms) {
       ++stats_.keepalive_timeouts;

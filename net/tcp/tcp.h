@@ -195,6 +195,8 @@ class Tcp final : public IpTransport {
 
   /// The longest time until a deadline.
   static constexpr Delay kLongestDeadline = std::chrono::milliseconds{kTcpLongest};
+  /// How long what a timer would send waits when the way out is crowded.
+  static constexpr std::uint32_t kCrowdedMs = 10;
   /// Records of a table that one firing of its timer removes.
   static constexpr std::size_t kExpireBudget = 256;
 
@@ -395,6 +397,7 @@ class Tcp final : public IpTransport {
   }
   [[nodiscard]] bool has_passed(TcpTime time) const noexcept { return time_ - time >= 0; }
   [[nodiscard]] TcpTime in_ms(std::uint32_t delay) const noexcept { return time_after_ + delay; }
+  [[nodiscard]] bool is_crowded(const TcpConnection& c) noexcept;
   void on_protocol_timer(TcpConnection& c) noexcept;
   void on_application_timer(TcpConnection& c) noexcept;
   void on_retransmission_timeout(TcpConnection& c) noexcept;

@@ -58,9 +58,17 @@ void TcpProtocolTimer::on_fire(TimerEntry& entry) noexcept {
   c.tcp->on_protocol_timer(c);
 }
 
+/// Very many timers may be due at once, and what they send together be more than a tx queue holds.
+bool Tcp::is_crowded(const TcpConnection& c) noexcept {
+  return ip_.is_crowded(c.tuple.local.address(), c.tuple.remote.address(), now_);
+}
+
 void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
   note(wheel_.now());
   if (c.over()) return;
+  if (is_crowded(c)) {
+    return wheel_.extend(c.protocol_timer(), in_ms(kCrowdedMs).instant(now_));
+  }
   if (c.ack_later && has_passed(c.ack_at)) {
     c.ack_later = false;
     c.ack_now = true;

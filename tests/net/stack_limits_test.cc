@@ -15,6 +15,8 @@
 namespace pinion::test {
 namespace {
 
+constexpr std::size_t kMany = 3'000;
+
 TEST(StackLimits, AtItsLimitItPausesUntilAConnectionEnds) {
   constexpr std::size_t kPlaces = 10;
   Served served({.server = {.max_connections = kPlaces}});
@@ -134,6 +136,69 @@ TEST(StackLimits, ClientsThatWaitLeaveTheOthersTheirPlaces) {
   finish(served.world, served.world.loop().spawn(
                            open_streams(served.world.transport(), there.local(), kPlaces, own)));
   EXPECT_EQ(own.size(), kPlaces);
+}
+
+StackWorldOptions many_at_once() {
+  StackWorldOptions options;
+  for (StackOptions* const host : {&options.client, &options.server}) {
+    host->max_connections = kMany;
+    host->max_waiting = kMany;
+  }
+  options.link.queue_packets = 65'536;
+  options.link.capacity_packets = 65'536;
+  return options;
+}
+
+// Tasks that become ready in one turn may send more than a tx queue holds.
+TEST(StackLimits, WhatAllTasksOfATurnSendGoesOut) {
+  Served served(many_at_once());
+  std::vector<Stream> clients;
+  std::vector<Stream> servers;
+  const std::vector<std::byte> data = pattern(14'000, seed());
+  constexpr std::size_t kWriters = 400;
+  const auto accept = [&]() -> Task<> {
+    while (servers.size() < kWriters) {
+      auto stream = co_await served.listener.accept();
+      CO_ASSERT_TRUE(stream);
+      servers.push_back(std::move(*stream));
+    }
+  };
+  TaskHandle acceptor = served.world.loop().spawn(accept());
+  finish(served.world,
+         served.world.loop().spawn(open_streams(served.world.client_transport(),
+                                                served.listener.local(), kWriters, clients)));
+  finish(served.world, std::move(acceptor));
+  const auto write_all = [&]() -> Task<> {
+    for (Stream& server : servers) CO_ASSERT_TRUE(co_await server.write(data, 10s));
+    for (Stream& client : clients) {
+      const std::string text = co_await read_text(client, data.size());
+      CO_ASSERT_TRUE(text.size() == data.size());
+    }
+  };
+  finish(served.world, served.world.loop().spawn(write_all()));
+  EXPECT_EQ(served.world.transport().stats().tx_dropped, 0U);
+}
+
+TEST(StackLimits, AnEndThatResetsVeryManyReachesAllTheirPeers) {
+  Served served(many_at_once());
+  std::vector<Stream> clients;
+  std::vector<Stream> servers;
+  const auto accept = [&]() -> Task<> {
+    while (servers.size() < kMany) {
+      auto stream = co_await served.listener.accept();
+      CO_ASSERT_TRUE(stream);
+      servers.push_back(std::move(*stream));
+    }
+  };
+  TaskHandle acceptor = served.world.loop().spawn(accept());
+  finish(served.world,
+         served.world.loop().spawn(open_streams(served.world.client_transport(),
+                                                served.listener.local(), kMany, clients)));
+  finish(served.world, std::move(acceptor));
+  served.world.end_client();
+  EXPECT_TRUE(served.world.loop().run_until(
+      [&] { return served.world.transport().stats().resets_received == kMany; }, 10s))
+      << served.world.transport().stats().resets_received;
 }
 
 // The place of a close that is cut short is free for who asked, though somebody waits, too.

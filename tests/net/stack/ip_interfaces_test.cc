@@ -68,6 +68,18 @@ TEST_F(Interfaces, APrefixOfAnotherLinkIsRefused) {
   EXPECT_EQ(leaves_by(second4, ip("10.1.0.9")), 1);
 }
 
+TEST_F(Interfaces, ACrowdedOneHoldsUpNoOther) {
+  const IpAddress on_second = ip("10.1.0.9");
+  for (std::size_t i = 0; i <= InterfaceOptions{}.tx_queue / 2; ++i) {
+    send({.source = ours4, .destination = far4, .protocol = kProtocol}, 20);
+  }
+  EXPECT_TRUE(stack->is_crowded());
+  EXPECT_TRUE(stack->is_crowded(ours4, far4, now));
+  EXPECT_FALSE(stack->is_crowded(second4, on_second, now));
+  while (taken(0) != 0) continue;
+  EXPECT_FALSE(stack->is_crowded());
+}
+
 TEST_F(Interfaces, WhenRoutesRunOutNothingIsAdded) {
   for (std::uint8_t i = 0; i < 59; ++i) {
     const IpPrefix to{IpAddress::v4({192, 0, 2, i}), 32};

@@ -303,6 +303,50 @@ TEST_F(IpOutput, TheTxQueueIsBounded) {
   EXPECT_EQ(sent().size(), 10U);
 }
 
+TEST_F(IpOutput, WhatCanWaitIsAskedToWhenTheTxQueueIsHalfFull) {
+  make_bare_stack();
+  ASSERT_TRUE(stack->add_interface({.mac = our_mac,
+                                    .tx_queue = 10,
+                                    .addresses = std::array{IpPrefix{ours4, 24}},
+                                    .check_duplicates = false},
+                                   now));
+  meet_neighbours();
+  for (int i = 0; i < 5; ++i) send(to(peer4), 10);
+  EXPECT_FALSE(stack->is_crowded(ours4, peer4, now));
+  send(to(peer4), 10);
+  EXPECT_TRUE(stack->is_crowded(ours4, peer4, now));
+  EXPECT_FALSE(stack->is_crowded(ours4, ours4, now)) << "what goes to ourselves";
+  EXPECT_FALSE(stack->is_crowded(ours4, far4, now)) << "what has no way";
+  std::array<Packet*, 1> taken{};
+  ASSERT_EQ(stack->take(0, taken), 1U);
+  taken[0]->release();
+  EXPECT_FALSE(stack->is_crowded(ours4, peer4, now));
+  EXPECT_EQ(sent().size(), 5U);
+}
+
+// Or else those would wait for ever whose link is down.
+TEST_F(IpOutput, NobodyIsAskedToWaitForLongWhereNothingIsTaken) {
+  make_bare_stack();
+  ASSERT_TRUE(stack->add_interface({.mac = our_mac,
+                                    .tx_queue = 10,
+                                    .addresses = std::array{IpPrefix{ours4, 24}},
+                                    .check_duplicates = false},
+                                   now));
+  meet_neighbours();
+  pass(1s);
+  for (int i = 0; i < 9; ++i) send(to(peer4), 10);
+  EXPECT_TRUE(stack->is_crowded(ours4, peer4, now)) << "it was empty for long";
+  pass(99ms);
+  EXPECT_TRUE(stack->is_crowded(ours4, peer4, now));
+  pass(1ms);
+  EXPECT_FALSE(stack->is_crowded(ours4, peer4, now));
+  std::array<Packet*, 1> taken{};
+  ASSERT_EQ(stack->take(0, taken), 1U);
+  taken[0]->release();
+  EXPECT_TRUE(stack->is_crowded(ours4, peer4, now)) << "one was taken";
+  EXPECT_EQ(sent().size(), 8U);
+}
+
 TEST_F(IpOutput, TheLoopbackQueueIsBounded) {
   for (int i = 0; i < 1'100; ++i) send(to(ours4), 10);
   EXPECT_EQ(stack->counters().loopback_full, 76U);

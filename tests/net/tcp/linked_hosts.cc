@@ -1,6 +1,7 @@
 #include "linked_hosts.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -115,6 +116,13 @@ void LinkedHosts::inject(int from, PacketPtr frame) {
   Packet* const packet = frame.take();
   const std::size_t taken = ends_[index(from)].device->tx_burst(now_, std::span(&packet, 1));
   PINION_ASSERT(taken == 1);
+}
+
+void LinkedHosts::lose_what_waits(int from) {
+  std::array<Packet*, kBurst> burst;
+  while (const std::size_t count = host(from).take(0, burst)) {
+    for (Packet* const packet : std::span(burst).first(count)) packet->release();
+  }
 }
 
 }  // namespace pinion::test

@@ -57,6 +57,9 @@ class LinkedHosts {
   /// Puts a frame on the link, as if that host had sent it.
   void inject(int from, PacketPtr frame);
 
+  /// Takes what that host has sent since its last turn, and drops it.
+  void lose_what_waits(int from);
+
  private:
   struct End {
     std::unique_ptr<SlabPacketPool> pool;

@@ -29,8 +29,10 @@
 ///             connection.
 /// Turn:       for each burst that a device received: the stack takes it, connections decide what
 ///             they send, and that is offered to the devices. So is what tasks and timers sent, at
-///             the next turn's begin. What a device doesn't take is offered again every turn, and
-///             the loop doesn't sleep meanwhile.
+///             the next turn's begin, or when a tx queue is half full. What a device doesn't take
+///             is offered again every turn, and the loop doesn't sleep meanwhile. What timers would
+///             send, acknowledgements and keepalive probes of very many connections, waits while a
+///             tx queue is more than half full.
 /// Full:       max_connections reached: accepting pauses, connect answers no_resources, and closes
 ///             that wait for their peer are cut short. A quarter of the packets left: streams whose
 ///             bytes have lain in packets for 100 ms, unread or unacknowledged, give way, those

@@ -73,6 +73,7 @@ struct TransportStats {
   std::uint64_t receive_copied = 0;   ///< Payloads copied out since buffers ran low.
   /// Packets, dropped, whose checksums a local sender has left to a NIC that isn't there.
   std::uint64_t partial_checksums = 0;
+  std::uint64_t tx_dropped = 0;      ///< Packets that found the tx queue full (own stack).
   std::uint64_t buffers_free = 0;    ///< Now.
   std::uint64_t buffers_lowest = 0;  ///< The fewest there ever were.
 };
