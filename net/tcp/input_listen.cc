@@ -100,8 +100,11 @@ void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
   if (a.has(TcpFlag::rst)) return input_half_open_reset(record, a);
   if (a.has(TcpFlag::syn)) {
     drop(TcpDrop::syn_challenged);
-    if (a.sequence() == record.peer && !a.has(TcpFlag::ack)) return resend_syn_ack(record);
-    return challenge(record, a.tuple);
+    if (a.sequence() != record.peer || a.has(TcpFlag::ack)) return challenge(record, a.tuple);
+    // It comes again when our answer was lost. One that is forged comes as often as somebody likes.
+    if (!record.answered) resend_syn_ack(record);
+    record.answered = true;
+    return;
   }
   if (!fits_half_open(record, a)) return;
   if (!a.has(TcpFlag::ack)) return drop(TcpDrop::no_ack_flag);
@@ -138,7 +141,8 @@ void Tcp::input_half_open_reset(SynRecord& record, const TcpArrival& a) noexcept
   challenge(record, a.tuple);
 }
 
-/// PAWS and the sequence number; what fails either is answered by what we expect.
+/// PAWS and the sequence number; what fails either is challenged. Data too, unlike those of a
+/// connection: none were taken yet that could come again.
 bool Tcp::fits_half_open(SynRecord& record, const TcpArrival& a) noexcept {
   const wire::SequenceNumber next = record.peer + 1;
   TcpDrop why = TcpDrop::out_of_window;
@@ -156,12 +160,7 @@ bool Tcp::fits_half_open(SynRecord& record, const TcpArrival& a) noexcept {
   }
   if (fits) return true;
   drop(why);
-  // As Tcp::refuse() does.
-  if (a.length() != 0 || a.sequence() + 1 == next) {
-    acknowledge(record, a.tuple);
-  } else {
-    challenge(record, a.tuple);
-  }
+  challenge(record, a.tuple);
   return false;
 }
 

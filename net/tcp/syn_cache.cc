@@ -29,6 +29,7 @@ SynRecord* SynCache::insert(const FourTuple& tuple, const SynRecord& record, Ins
   stored.local_port = tuple.local_port;
   stored.local_address = *local;
   stored.retransmissions = 0;
+  stored.answered = false;
   stored.challenged = no_challenge_second(now) & 0x1fU;
   enqueue(index, now);
   const bool inserted = table_.insert(table_hash(secret_, tuple), index);
@@ -74,6 +75,7 @@ void SynCache::requeue(Index index, Instant now) noexcept {
   SynRecord& record = pool_[index];
   queues_[record.retransmissions].erase(pool_, index);
   ++record.retransmissions;
+  record.answered = false;
   enqueue(index, now);
 }
 

@@ -49,7 +49,7 @@ struct SynRecord {
   bool scales : 1 = false;  ///< The SYN had a window scale.
   bool timestamps : 1 = false;
   bool sack : 1 = false;
-  bool ecn : 1 = false;
+  bool answered : 1 = false;  ///< The peer's SYN has come again since our SYN-ACK was due.
   std::uint16_t prev = 0;
   RecordTime due{};
   std::uint16_t next = 0;

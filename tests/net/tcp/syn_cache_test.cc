@@ -63,7 +63,7 @@ TEST(SynCache, KeepsWhatTheSynSaid) {
     EXPECT_EQ(found->ts_recent, 7U);
     EXPECT_EQ(found->window_scale, 14);
     EXPECT_TRUE(found->scales && found->timestamps && found->sack);
-    EXPECT_FALSE(found->ecn);
+    EXPECT_FALSE(found->answered);
     EXPECT_EQ(found->listener, 9);
     cache.remove(*found);
     EXPECT_EQ(cache.find(tuple), nullptr);

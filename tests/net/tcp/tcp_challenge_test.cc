@@ -56,6 +56,75 @@ TEST(TcpChallenge, AHalfOpenConnectionSendsOneInASecond) {
   }
 }
 
+// Or whoever forges them would have us send as much to whom he likes.
+TEST(TcpChallenge, ASynThatComesAgainIsAnsweredOnceInEachTimeout) {
+  for (const bool v6 : {false, true}) {
+    ScriptTcp world(plain_tcp(v6));
+    const std::string syn = "< S 0:0(0) win 65535 <mss 1460>\n";
+    const std::string answer = "> S. 0:0(0) ack 1\n";
+    EXPECT_TRUE(run_script(world, syn + answer + "+300ms " + syn + answer + times(3'000, syn) +
+                                      "+700ms " + answer + "+100ms " + syn + answer +
+                                      times(1'000, "+1ms " + syn) + R"(
+      < . 1:1(0) ack 1
+      accept -> accepted
+    )"));
+  }
+}
+
+TEST(TcpChallenge, AClientWhoseSynAckWasLostIsAnsweredAtItsNextSyn) {
+  for (const bool v6 : {false, true}) {
+    ScriptTcp world(plain_tcp(v6));
+    EXPECT_TRUE(run_script(world, R"(
+      < S 0:0(0) win 65535 <mss 1460>
+      > S. 0:0(0) ack 1
+      +999ms < S 0:0(0) win 65535 <mss 1460>
+      > S. 0:0(0) ack 1
+      +1ms > S. 0:0(0) ack 1
+      +1999ms < S 0:0(0) win 65535 <mss 1460>
+      > S. 0:0(0) ack 1
+      +1ms > S. 0:0(0) ack 1
+      +4s > S. 0:0(0) ack 1
+      +1ms < S 0:0(0) win 65535 <mss 1460>
+      > S. 0:0(0) ack 1
+      < . 1:1(0) ack 1
+      accept -> accepted
+    )"));
+  }
+}
+
+TEST(TcpChallenge, ASynThatComesAgainInASimultaneousOpenIsAnsweredAsOftenAsAChallenge) {
+  ScriptTcp world(plain_tcp());
+  const std::string syn = "< S 0:0(0) win 65535 <mss 1460>\n";
+  const std::string answer = "> S. 0:0(0) ack 1\n";
+  EXPECT_TRUE(run_script(world, "connect -> in progress\n> S 0:0(0)\n" + syn + answer +
+                                    times(10, syn + answer) + times(3'000, syn) + R"(
+    < S. 0:0(0) ack 1 win 65535 <mss 1460>
+    state -> established
+    abort
+    > R. 1:1(0)
+  )"));
+}
+
+// Nobody who means it sends such, before the handshake is complete.
+TEST(TcpChallenge, DataThatFitNoHalfOpenConnectionAreAnsweredOnceInASecond) {
+  for (const bool v6 : {false, true}) {
+    for (const char* const stray : {". 900000:900100(100) ack 1", "F. 900000:900000(0) ack 1",
+                                    ". 0:0(0) ack 1"}) {
+      ScriptTcp world(plain_tcp(v6));
+      const std::string arrives = std::string("< ") + stray + "\n";
+      EXPECT_TRUE(run_script(world, R"(
+        < S 0:0(0) win 65535 <mss 1460>
+        > S. 0:0(0) ack 1
+      )" + arrives + "> . 1:1(0) ack 1\n" +
+                                        times(2'999, arrives) + "+1s > S. 0:0(0) ack 1\n" +
+                                        arrives + "> . 1:1(0) ack 1\n" + arrives + R"(
+        < . 1:1(0) ack 1
+        accept -> accepted
+      )")) << stray;
+    }
+  }
+}
+
 TEST(TcpChallenge, TimeWaitSendsOneInASecond) {
   for (const bool v6 : {false, true}) {
     for (const char* const stray : {"S -9:-9(0)", "S. 2:2(0) ack 5", ". 9:9(0) ack 2"}) {

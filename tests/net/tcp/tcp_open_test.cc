@@ -286,9 +286,7 @@ TEST(TcpOpen, OnlyASegmentThatFitsCompletesAHandshake) {
     < P. -99:1(100) ack 1 <ts val 1000 ecr 100>
     > . 1:1(0) ack 1 <ts val 100 ecr 1000>
     < P. 70000:70100(100) ack 1 <ts val 1000 ecr 100>
-    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
     < . 1:1(0) ack 1 <ts val 999 ecr 100>
-    > . 1:1(0) ack 1 <ts val 100 ecr 1000>
     dropped paws -> 1
     dropped out_of_window -> 2
     count half_open -> 1
