@@ -46,12 +46,6 @@ StreamError connect_error(TcpEnd why) noexcept {
   }
 }
 
-/// Whether the stack told the peer by a reset.
-bool was_reset_by_us(TcpEnd why) noexcept {
-  return why == TcpEnd::aborted || why == TcpEnd::data_after_close ||
-         why == TcpEnd::keepalive_timeout;
-}
-
 }  // namespace
 
 Stream StackConnection::hand_out(TcpHandle tcp) noexcept {
@@ -153,7 +147,6 @@ void StackConnection::end(StreamError why) noexcept {
   if (phase_ == Phase::connecting) return cancel_connect(why);
   if (!read_end_) read_end_ = why;
   if (!write_end_) write_end_ = why;
-  ++core_.counters().resets_sent;
   reset_tcp();
   leave();
   if (read_ != nullptr) finish_read(tl::unexpected(why));
@@ -168,7 +161,6 @@ void StackConnection::on_closed(TcpHandle, TcpEnd why, Instant) noexcept {
   if (phase_ == Phase::connecting) return connect_failed(why);
   const StreamError reason = stream_error(why);
   count_stream_failure(core_.counters(), reason);
-  if (was_reset_by_us(why)) ++core_.counters().resets_sent;
   over_ = reason;
   if (!write_end_) write_end_ = reason;
   leave();

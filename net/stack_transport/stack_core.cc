@@ -36,6 +36,7 @@ TransportStats StackCore::stats() const noexcept {
   TransportStats stats = counters_;
   const TcpStats& tcp = host_->tcp().stats();
   stats.bytes_in = tcp.bytes_in;
+  stats.resets_sent = tcp.connections_reset;
   stats.keepalive_probes = tcp.keepalive_probes;
   stats.receive_starved = tcp.dropped(TcpDrop::no_room);
   stats.partial_checksums = partial_checksums();

@@ -91,6 +91,7 @@ void Tcp::queue_fin(TcpConnection& c) noexcept {
 
 void Tcp::reset(TcpConnection& c, TcpEnd why) noexcept {
   send_reset(c);
+  ++stats_.connections_reset;
   finish(c, why);
 }
 

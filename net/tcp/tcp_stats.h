@@ -66,6 +66,7 @@ struct TcpStats {
 
   std::uint64_t resets_in = 0;  ///< Of connections; those were ended by them.
   std::uint64_t resets_out = 0;
+  std::uint64_t connections_reset = 0;  ///< By us, whatever the reason; of `resets_out`.
   std::uint64_t challenge_acks = 0;
   std::uint64_t challenge_acks_withheld = 0;  ///< By their limit (RFC 5961, 7).
 

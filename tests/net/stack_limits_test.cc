@@ -201,6 +201,31 @@ TEST(StackLimits, AnEndThatResetsVeryManyReachesAllTheirPeers) {
       << served.world.transport().stats().resets_received;
 }
 
+// For whatever reason: those that a listener's end resets had no handle yet.
+TEST(StackLimits, EveryConnectionThatIsResetCounts) {
+  Served served;
+  std::vector<Stream> clients;
+  finish(served.world, served.world.loop().spawn(open_streams(
+                           served.world.client_transport(), served.listener.local(), 5, clients)));
+  const auto body = [&]() -> Task<> {
+    auto aborted = co_await served.listener.accept();
+    auto unread = co_await served.listener.accept();
+    CO_ASSERT_TRUE(aborted && unread);
+    CO_ASSERT_TRUE(co_await clients[1].write(pattern(100, seed()), 5s));
+    co_await sleep_for(10ms);
+    aborted->abort();
+    unread->close();
+    co_await sleep_for(10ms);
+    EXPECT_EQ(served.world.transport().stats().resets_sent, 2U);
+    served.listener = Listener();
+    co_await sleep_for(10ms);
+    EXPECT_EQ(served.world.transport().stats().resets_sent, 5U);
+    EXPECT_EQ(served.world.client_transport().stats().resets_sent, 0U);
+    EXPECT_EQ(served.world.client_transport().stats().resets_received, 5U);
+  };
+  finish(served.world, served.world.loop().spawn(body()));
+}
+
 // The place of a close that is cut short is free for who asked, though somebody waits, too.
 TEST(StackLimits, AConnectForWhichRoomIsMadeGetsIt) {
   Served served({.server = {.max_connections = 1, .max_waiting = 1, .linger = 60s}});

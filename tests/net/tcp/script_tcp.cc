@@ -332,6 +332,7 @@ std::string ScriptTcp::count(std::span<const std::string> arguments) {
   if (arguments[0] == "time_waits") return std::to_string(tcp_->time_waits());
   if (arguments[0] == "packets") return std::to_string(ScriptPool::pool->live());
   if (arguments[0] == "suspicions") return std::to_string(ip().suspicions());
+  if (arguments[0] == "resets") return std::to_string(tcp_->stats().connections_reset);
   return "no such count";
 }
 

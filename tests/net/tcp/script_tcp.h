@@ -33,7 +33,7 @@
 ///   events               what was told since the last time, in order: `readable closed:reset`
 ///   dropped NAME         how many segments for this reason
 ///   leave N              takes packets from the pool until N are left; `all` gives them back
-///   count NAME           of connections, half_open, time_waits, packets, suspicions
+///   count NAME           of connections, half_open, time_waits, packets, suspicions, resets
 
 namespace pinion::test {
 

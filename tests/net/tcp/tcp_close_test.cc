@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -16,6 +17,28 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+
+// Whatever made us.
+TEST(TcpClose, EveryConnectionThatWeResetIsCounted) {
+  const std::pair<const char*, int> kEnds[] = {
+      {"abort\n> R. 1:1(0)\n", 1},
+      {"< P. 1:2(1) ack 1\nclose\n> R. 1:1(0)\n", 1},
+      {"keepalive 1000 1000 1\n+1s > . 0:0(0)\n+1s > R. 1:1(0)\n", 1},
+      {"user_timeout 2000\nwrite 1 -> 1\n> P. 1:2(1)\n+1s > P. 1:2(1)\n+1s > R. 2:2(0)\n", 1},
+      {"< . 1:1(0) ack 1 win 0\nuser_timeout 1000\nwrite 1 -> 1\n"
+       "+1s > P. 1:2(1)\n+1s > R. 1:1(0)\n",
+       1},
+      {"close\n> F. 1:1(0) ack 1\n< . 1:1(0) ack 2\n+2001ms < P. 1:2(1) ack 2\n> R. 2:2(0)\n", 1},
+      {"< R 1:1(0)\n", 0},
+      {"shutdown\n> F. 1:1(0) ack 1\n< F. 1:1(0) ack 2\n> . 2:2(0) ack 2\n", 0},
+      {"< [b] . 1:1(0) ack 1\n> [b] R 1:1(0)\nabort\n> R. 1:1(0)\n", 1},  // One was no connection.
+  };
+  for (const auto& [script, resets] : kEnds) {
+    ScriptTcp world(plain_tcp());
+    EXPECT_TRUE(run_script(
+        world, after_accept(script + ("count resets -> " + std::to_string(resets) + "\n"))));
+  }
+}
 
 // C1: simultaneous close, and a lost first FIN.
 TEST(TcpCases, C1_ALostFinGoesOutAgainAlsoFromClosing) {

@@ -57,7 +57,7 @@ struct TransportStats {
   std::uint64_t keepalive_probes = 0;
   std::uint64_t peer_timeouts = 0;
   std::uint64_t resets_received = 0;
-  std::uint64_t resets_sent = 0;
+  std::uint64_t resets_sent = 0;       ///< Connections that we reset, for whatever reason.
   std::uint64_t gave_way = 0;          ///< Reset since they held scarce receive buffers for long.
   std::uint64_t out_of_resources = 0;  ///< Of connect, or of the kernel for a stream.
   std::uint64_t io_errors = 0;
