@@ -197,6 +197,8 @@ class Tcp final : public IpTransport {
   static constexpr Delay kLongestDeadline = std::chrono::milliseconds{kTcpLongest};
   /// How long what a timer would send waits when the way out is crowded.
   static constexpr std::uint32_t kCrowdedMs = 10;
+  /// When a timer is later than this, its lcore was held up.
+  static constexpr std::uint32_t kHeldUpMs = 20;
   /// Records of a table that one firing of its timer removes.
   static constexpr std::size_t kExpireBudget = 256;
 
@@ -401,6 +403,10 @@ class Tcp final : public IpTransport {
   void on_protocol_timer(TcpConnection& c) noexcept;
   void on_application_timer(TcpConnection& c) noexcept;
   void on_retransmission_timeout(TcpConnection& c) noexcept;
+  [[nodiscard]] std::uint32_t timeout_ms(const TcpConnection& c) const noexcept {
+    return (c.round_trip.timeout_us(retransmission_) + 999) / 1'000;
+  }
+  void forgive(TcpConnection& c, std::uint32_t late_ms) const noexcept;
   void give_up(TcpConnection& c) noexcept;
   [[nodiscard]] Delay patience(const TcpConnection& c) const noexcept;
   [[nodiscard]] std::uint32_t patience_left_ms(const TcpConnection& c) const noexcept;

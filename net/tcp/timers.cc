@@ -25,7 +25,7 @@ TcpTimer Tcp::wanted_timer(const TcpConnection& c) const noexcept {
 std::uint32_t Tcp::timer_delay(const TcpConnection& c) const noexcept {
   switch (c.timer) {
     case TcpTimer::retransmit: {
-      const std::uint32_t timeout = (c.round_trip.timeout_us(retransmission_) + 999) / 1'000;
+      const std::uint32_t timeout = timeout_ms(c);
       return c.in_flight() ? std::min(timeout, patience_left_ms(c)) : timeout;
     }
     case TcpTimer::persist: {
@@ -76,6 +76,9 @@ void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
   }
   if (c.timer != TcpTimer::none && has_passed(c.retransmit_at)) {
     const TcpTimer fired = c.timer;
+    const auto late_ms = static_cast<std::uint32_t>(time_ - c.retransmit_at);
+    const bool held_up = late_ms > kHeldUpMs && c.retransmissions < 255;
+    if (held_up) forgive(c, late_ms);
     c.timer = TcpTimer::none;
     switch (fired) {
       case TcpTimer::retransmit:
@@ -85,7 +88,12 @@ void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
         on_persist_timeout(c);
         break;
       case TcpTimer::fin_wait_2:
-        finish(c, TcpEnd::close_timeout);
+        if (held_up) {
+          c.timer = TcpTimer::fin_wait_2;
+          c.retransmit_at = in_ms(timeout_ms(c));
+        } else {
+          finish(c, TcpEnd::close_timeout);
+        }
         break;
       case TcpTimer::none:
         break;
@@ -109,6 +117,23 @@ std::uint32_t Tcp::patience_left_ms(const TcpConnection& c) const noexcept {
   const std::uint32_t waited = ms_since(c.unacked_since);
   // `unacked_since` is rounded down, by less than a millisecond.
   return limit >= waited ? limit - waited + 1 : 0;
+}
+
+/// The timer came late, since the lcore was held up, or the way out crowded: that was not the
+/// peer's silence. Nor was all of it heard: an answer may wait to be read. So it has the time that
+/// it had when the timer was due, and at least until what is sent now has had its chance.
+void Tcp::forgive(TcpConnection& c, std::uint32_t late_ms) const noexcept {
+  const auto later_of = [](TcpTime a, TcpTime b) { return a - b < 0 ? b : a; };
+  const std::uint32_t chance = c.timer == TcpTimer::persist ? persist_delay(c) : timeout_ms(c);
+  c.unacked_since = c.unacked_since + late_ms;
+  if (const Delay whole = patience(c); whole != kNoTimeout) {
+    const std::uint32_t limit = to_tcp_milliseconds(whole);
+    const std::uint32_t most = limit - std::min(limit, chance);
+    c.unacked_since = later_of(c.unacked_since, TcpTime(time_.value() - most));
+  }
+  if (!c.discarding) return;
+  const std::uint32_t least = time_.value() + chance + 1 - (orphan_ms_ - linger_ms_);
+  c.read_at = later_of(c.read_at + late_ms, TcpTime(least));
 }
 
 /// What is at SND.UNA was not acknowledged in time. Everything from there on is sent again, as the
