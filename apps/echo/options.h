@@ -32,6 +32,7 @@ struct EchoOptions {
   std::optional<PortName> port;
   std::vector<HostAddress> ip;
   std::vector<IpAddress> gateway;
+  bool trust_partial_checksums = false;
   std::string memory = "small";
   std::uint32_t lcores = 1;
   std::vector<unsigned> cpus;
@@ -59,6 +60,8 @@ inline void declare(Settings& settings, EchoOptions& options) {
     return to_string(Endpoint{options.ip.front().address, EchoOptions::kPort});
   });
   settings.add(options.gateway, {"gateway", "where the own stack sends what is not on its link"});
+  settings.add(options.trust_partial_checksums,
+               {"trust-partial-checksums", "take what a local sender left to a NIC to compute"});
   settings.add(options.memory,
                {"memory", "DPDK's: small, medium, large, or a size such as 256M", "SIZE"});
   settings.add(options.lcores, {"lcores", "polling lcores, one CPU each; as many as --cpus names"},
@@ -90,6 +93,10 @@ inline void check_port(const EchoOptions& options) {
     if (!options.ip.empty() || !options.gateway.empty()) {
       throw_usage_error("--ip and --gateway are for the own stack, and no --port is given",
                         "--port tap:ptap0, or neither");
+    }
+    if (options.trust_partial_checksums) {
+      throw_usage_error("--trust-partial-checksums is for the own stack, and no --port is given",
+                        "--port af_packet:veth0 --ip 10.9.0.1/24, or not");
     }
     if (options.memory == EchoOptions{}.memory) return;
     throw_usage_error(

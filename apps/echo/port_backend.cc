@@ -24,6 +24,7 @@ class PortBackend final : public Backend {
     stack.interfaces = {
         {.device = port->get(), .addresses = options.ip, .gateways = options.gateway}};
     stack.max_connections = max_connections;
+    stack.trust_partial_checksums = options.trust_partial_checksums;
     auto transport = StackTransport::create(loop, pool, stack);
     if (!transport) return tl::unexpected(transport.error());
     std::unique_ptr<PortBackend> backend(new PortBackend);

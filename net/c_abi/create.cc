@@ -54,8 +54,8 @@ Result<> check_ranges(const pinion_stack_options& o) {
       return out_of_range(range.name, range.value, range.least, range.most);
     }
   }
-  constexpr std::uint32_t kFlags =
-      PINION_STACK_NO_TIMESTAMPS | PINION_STACK_NO_WINDOW_SCALE | PINION_STACK_NO_SACK;
+  constexpr std::uint32_t kFlags = PINION_STACK_NO_TIMESTAMPS | PINION_STACK_NO_WINDOW_SCALE |
+                                   PINION_STACK_NO_SACK | PINION_STACK_TRUST_PARTIAL_CHECKSUMS;
   if ((o.flags & ~kFlags) != 0) return out_of_range("flags", o.flags, 0, kFlags);
   if (o.start_ns >= kTimeLimit) return out_of_range("start_ns", o.start_ns, 0, kTimeLimit - 1);
   if (o.address_count > kMostAddresses) {
@@ -83,6 +83,7 @@ TcpConfig tcp_config(const pinion_stack_options& o) noexcept {
   config.timestamps = (o.flags & PINION_STACK_NO_TIMESTAMPS) == 0;
   config.window_scale = (o.flags & PINION_STACK_NO_WINDOW_SCALE) == 0;
   config.sack = (o.flags & PINION_STACK_NO_SACK) == 0;
+  config.trust_partial_checksums = (o.flags & PINION_STACK_TRUST_PARTIAL_CHECKSUMS) != 0;
   set_unless_zero(config.delayed_ack, o.delayed_ack_ms);
   set_unless_zero(config.rto_min, o.rto_min_ms);
   set_unless_zero(config.rto_max, o.rto_max_ms);
@@ -99,6 +100,7 @@ TcpConfig tcp_config(const pinion_stack_options& o) noexcept {
 StackOptions stack_options(const pinion_stack_options& o) noexcept {
   StackOptions options;
   options.host.tcp = tcp_config(o);
+  options.host.udp.trust_partial_checksums = options.host.tcp.trust_partial_checksums;
   set_unless_zero(options.pool.packets, o.packets);
   options.pool.views = options.pool.packets;
   options.pool.buffer_size = kBuffer;

@@ -157,7 +157,10 @@ struct pinion_stack_address {
 enum {
   PINION_STACK_NO_TIMESTAMPS = 1,    ///< Of RFC 7323: neither offered nor accepted.
   PINION_STACK_NO_WINDOW_SCALE = 2,  ///< Of RFC 7323.
-  PINION_STACK_NO_SACK = 4           ///< Of RFC 2018.
+  PINION_STACK_NO_SACK = 4,          ///< Of RFC 2018.
+  /// Takes TCP and UDP whose checksum is that of the pseudo header alone: a sender on this machine
+  /// has left the rest to a NIC that isn't there.
+  PINION_STACK_TRUST_PARTIAL_CHECKSUMS = 8
 };
 
 /// 0 is the default that stands with each field.
@@ -171,7 +174,7 @@ struct pinion_stack_options {
   size_t message_size;
 
   uint32_t mtu;    ///< Of the link: 1500. 576 to 65535, 1280 and up with IPv6 addresses.
-  uint32_t flags;  ///< PINION_STACK_NO_… .
+  uint32_t flags;  ///< PINION_STACK_NO_… and PINION_STACK_TRUST_… .
 
   uint32_t max_sockets;      ///< Descriptors: 1024. Up to 2^20.
   uint32_t max_connections;  ///< Of TCP, closed ones on their way out included: 1024. Up to 2^20.

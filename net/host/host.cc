@@ -9,7 +9,7 @@ namespace pinion {
 
 Host::Host(const HostOptions& options, const HostParts& parts, SecretNumbers& seeds)
     : ip_(options.ip, parts.wheel, parts.packets, seeds.next()),
-      udp_(ip_, parts.packets, seeds.next()) {}
+      udp_(ip_, parts.packets, seeds.next(), options.udp) {}
 
 Result<std::unique_ptr<Host>> Host::create(const HostOptions& options, const HostParts& parts,
                                            std::uint64_t seed, Instant now) {

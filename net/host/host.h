@@ -31,6 +31,7 @@ namespace pinion {
 struct HostOptions {
   IpOptions ip{};
   TcpConfig tcp{};
+  UdpOptions udp{};
 };
 
 /// What a host works on.

@@ -23,8 +23,9 @@ constexpr auto kUdp = static_cast<std::uint8_t>(IpProtocol::udp);
 
 }  // namespace
 
-UdpLayer::UdpLayer(IpStack& stack, PacketPool& pool, std::uint64_t seed) noexcept
-    : stack_(stack), pool_(pool), secrets_(seed) {
+UdpLayer::UdpLayer(IpStack& stack, PacketPool& pool, std::uint64_t seed,
+                   const UdpOptions& options) noexcept
+    : stack_(stack), pool_(pool), options_(options), secrets_(seed) {
   stack.attach(IpProtocol::udp, *this);
 }
 
@@ -42,7 +43,7 @@ void UdpLayer::receive(PacketPtr packet, const IpArrival& arrival, Instant now) 
     const bool partial = wire::udp_checksum_partial(*parsed, arrival.source, arrival.destination);
     ++counters_.malformed[wire_fault_index(partial ? wire::WireFault::udp_checksum_partial
                                                    : wire::WireFault::udp_checksum)];
-    return;
+    if (!partial || !options_.trust_partial_checksums) return;
   }
   const Endpoint from{arrival.source, parsed->source_port};
   UdpSocket* const socket =

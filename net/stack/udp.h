@@ -123,6 +123,13 @@ class UdpSocket : public ListNode {
   UdpSocketStats stats_;
 };
 
+/// Of the layer.
+struct UdpOptions {
+  /// Takes datagrams whose checksum is that of the pseudo header alone: a local sender has left the
+  /// rest to a NIC that isn't there. Nothing tells whether such a one is damaged.
+  bool trust_partial_checksums = false;
+};
+
 struct UdpCounters {
   std::uint64_t received = 0;  ///< For a socket.
   std::uint64_t sent = 0;
@@ -138,7 +145,8 @@ struct UdpCounters {
 class UdpLayer final : public IpTransport {
  public:
   /// Attaches itself to `stack`. `seed` is a secret: ports are drawn by it.
-  UdpLayer(IpStack& stack, PacketPool& pool, std::uint64_t seed) noexcept;
+  UdpLayer(IpStack& stack, PacketPool& pool, std::uint64_t seed,
+           const UdpOptions& options = {}) noexcept;
   UdpLayer(const UdpLayer&) = delete;
   UdpLayer& operator=(const UdpLayer&) = delete;
   ~UdpLayer() = default;
@@ -166,6 +174,7 @@ class UdpLayer final : public IpTransport {
 
   IpStack& stack_;
   PacketPool& pool_;
+  const UdpOptions options_;
   SecretNumbers secrets_;
   UdpCounters counters_;
   std::array<List<UdpSocket>, kBuckets> buckets_;

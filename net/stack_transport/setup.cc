@@ -103,6 +103,7 @@ TcpConfig tcp_config(const StackOptions& options) {
   config.max_half_open = options.max_half_open;
   config.max_time_waits = options.max_time_waits;
   config.timestamps = options.timestamps;
+  config.trust_partial_checksums = options.trust_partial_checksums;
   config.time_wait = options.time_wait;
   config.linger = options.linger;
   config.fin_wait_2 = options.linger;  // Whoever hasn't closed by then keeps no place here.
@@ -135,6 +136,7 @@ StackCore::StackCore(Loop& loop, PacketPool& packets, const StackOptions& option
     : loop_(loop),
       packets_(packets),
       options_(options),
+      told_of_checksums_(options.trust_partial_checksums),
       connections_(options.max_connections + options.max_waiting),
       lowest_available_(packets.available()),
       last_listen_port_(0),
@@ -153,7 +155,9 @@ Result<> StackCore::set_up() {
                 "a smaller max_connections");
   }
   const Instant now = loop_.fresh_now();
-  auto host = Host::create({.ip = {}, .tcp = tcp_config(options_)},
+  auto host = Host::create({.ip = {},
+                            .tcp = tcp_config(options_),
+                            .udp = {.trust_partial_checksums = options_.trust_partial_checksums}},
                            {.wheel = loop_.wheel(),
                             .packets = packets_,
                             .small_packets = *small_packets_,

@@ -280,7 +280,7 @@ void StackCore::watch_checksums() noexcept {
   log_warn(
       "packets are dropped whose checksums their sender has left to a NIC: it is probably on this "
       "machine, behind a veth pair, where there is none; fix: ethtool -K veth1 tx off, for the "
-      "interface at the sender's end");
+      "interface at the sender's end, or trust_partial_checksums");
 }
 
 void StackCore::watch_packets(Instant now) noexcept {

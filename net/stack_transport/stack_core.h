@@ -163,7 +163,7 @@ class StackCore final : public TransportBackend,
   const StackOptions options_;
   bool alive_ = true;  ///< False once the transport is gone: no loop and no host any more.
   bool draining_ = false;
-  bool told_of_checksums_ = false;
+  bool told_of_checksums_;  ///< Or nobody needs to know.
 
   std::unique_ptr<SlabPacketPool> small_packets_;
   std::unique_ptr<Host> host_;

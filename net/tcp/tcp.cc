@@ -100,9 +100,11 @@ bool Tcp::read_segment(TcpArrival& a, const IpArrival& arrival) noexcept {
   };
   if (size >= wire::kTcpHeaderSize &&
       !wire::tcp_checksum_good(*a.packet, size, arrival.source, arrival.destination)) {
-    return count(wire::tcp_checksum_partial(*a.packet, size, arrival.source, arrival.destination)
-                     ? wire::WireFault::tcp_checksum_partial
-                     : wire::WireFault::tcp_checksum);
+    if (!wire::tcp_checksum_partial(*a.packet, size, arrival.source, arrival.destination)) {
+      return count(wire::WireFault::tcp_checksum);
+    }
+    static_cast<void>(count(wire::WireFault::tcp_checksum_partial));
+    if (!config_.trust_partial_checksums) return false;
   }
   const auto fault = wire::read_tcp(std::as_const(*a.packet).bytes(), a.segment);
   if (fault) return count(*fault);

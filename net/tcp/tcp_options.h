@@ -55,6 +55,10 @@ struct TcpConfig {
   bool window_scale = true;  ///< RFC 7323, 2.
   bool sack = true;          ///< RFC 2018, of what we receive.
 
+  /// Takes segments whose checksum is that of the pseudo header alone: a local sender has left the
+  /// rest to a NIC that isn't there. Nothing tells whether such a one is damaged.
+  bool trust_partial_checksums = false;
+
   Delay delayed_ack = std::chrono::milliseconds{40};      ///< Up to 400 ms (RFC 9293, MUST-40).
   Delay rto_min = std::chrono::milliseconds{200};         ///< RFC 6298, 2.4, says 1 s.
   Delay rto_max = std::chrono::seconds{60};               ///< At least 60 s by RFC 6298, 2.5.

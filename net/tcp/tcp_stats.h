@@ -88,7 +88,8 @@ struct TcpStats {
   std::uint64_t out_of_packets = 0;  ///< Segments that were put off since the pool was empty.
 
   std::array<std::uint64_t, kTcpDrops> drops{};
-  std::array<std::uint64_t, wire::kWireFaults> faults{};  ///< Segments that were no TCP.
+  std::array<std::uint64_t, wire::kWireFaults>
+      faults{};  ///< Segments that were no TCP, or not trusted.
 
   [[nodiscard]] std::uint64_t dropped(TcpDrop why) const noexcept {
     return drops[static_cast<std::size_t>(why)];

@@ -29,6 +29,7 @@ class Settings(support.TestCase):
             "port": "none",
             "ip": "none",
             "gateway": "none",
+            "trust-partial-checksums": False,
             "memory": "small",
             "lcores": 1,
             "cpus": "auto",

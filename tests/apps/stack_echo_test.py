@@ -118,6 +118,10 @@ class WrongUse(support.TestCase):
         self.assert_error(run([ECHO, "--ip", f"{OWN}/24"]), 2,
                           "--ip and --gateway are for the own stack, .*", "--port .*")
 
+    def test_trust_needs_a_port(self):
+        self.assert_error(run([ECHO, "--trust-partial-checksums"]), 2,
+                          "--trust-partial-checksums is for the own stack, .*", "--port .*")
+
     def test_memory_needs_a_port(self):
         self.assert_error(run([ECHO, "--memory", "256M"]), 2,
                           "--memory 256M is for DPDK, and no --port is given", "--port .*")

@@ -41,6 +41,19 @@ Packet host_unreachable(const Packet& packet) {
   return made;
 }
 
+/// The sum of the pseudo header, in the place of the checksum: what is left to a NIC.
+void leave_checksum_to_a_nic(Packet& packet) {
+  const bool v4 = packet[0] >> 4 == 4;
+  const std::size_t header = v4 ? 20 : 40;
+  const std::uint8_t protocol = packet[v4 ? 9 : 6];
+  std::uint32_t sum = protocol + static_cast<std::uint32_t>(packet.size() - header);
+  for (std::size_t i = v4 ? 12 : 8; i < header; i += 2) sum += packet[i] * 256U + packet[i + 1];
+  while (sum > 0xffff) sum = (sum & 0xffff) + (sum >> 16);
+  const std::size_t at = header + (protocol == IPPROTO_TCP ? 16 : 6);
+  packet[at] = static_cast<std::uint8_t>(sum >> 8);
+  packet[at + 1] = static_cast<std::uint8_t>(sum);
+}
+
 class AbiOptions : public TwoStacks {
  protected:
   /// The traffic classes of what was carried.
@@ -404,6 +417,42 @@ TEST_F(AbiOptions, FlagsOfTheStackTurnTcpsOptionsOff) {
   connect_pair();
   EXPECT_EQ(info(client.get(), near).tcpi_options, 0);
   EXPECT_EQ(info(client.get(), near).tcpi_snd_mss, 1'460U);
+}
+
+TEST_F(AbiOptions, PartialChecksumsAreTakenWhereTheyAreTrusted) {
+  for (const bool trusts : {false, true}) {
+    for (const bool v6 : {false, true}) {
+      pinion_stack_options options{};
+      if (trusts) options.flags = PINION_STACK_TRUST_PARTIAL_CHECKSUMS;
+      server = make_stack(2, options);
+      const int here = datagram(server.get(), v6);
+      const Address mine = server_at(9, v6);
+      ASSERT_EQ(pinion_stack_bind(server.get(), here, mine.get(), mine.size), 0);
+      const int waits = stream(server.get(), v6);
+      const Address port = server_at(7, v6);
+      ASSERT_EQ(pinion_stack_bind(server.get(), waits, port.get(), port.size), 0);
+      ASSERT_EQ(pinion_stack_listen(server.get(), waits, 1), 0);
+      client = make_stack(1);
+      const int there = datagram(client.get(), v6);
+      ASSERT_EQ(pinion_stack_sendto(client.get(), there, "hello", 5, 0, mine.get(), mine.size), 5);
+      const int connects = stream(client.get(), v6);
+      EXPECT_EQ(pinion_stack_connect(client.get(), connects, port.get(), port.size), -EINPROGRESS);
+      int packets = 0;
+      for (Packet packet(2'000);; ++packets) {
+        packet.resize(2'000);
+        const ssize_t size = pinion_stack_take(client.get(), packet.data(), packet.size());
+        if (size <= 0) break;
+        packet.resize(static_cast<std::size_t>(size));
+        leave_checksum_to_a_nic(packet);
+        EXPECT_EQ(pinion_stack_give(server.get(), packet.data(), packet.size()), 0);
+      }
+      EXPECT_GE(packets, 2);
+      EXPECT_EQ(read_text(server.get(), here), trusts ? "hello" : "-11") << "EAGAIN";
+      Packet answer(2'000);
+      EXPECT_EQ(pinion_stack_take(server.get(), answer.data(), answer.size()) > 0, trusts)
+          << "the SYN-ACK";
+    }
+  }
 }
 
 }  // namespace

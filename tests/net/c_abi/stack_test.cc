@@ -113,7 +113,7 @@ TEST_F(AbiStack, OptionsOutOfRangeAreRefusedWithARemedy) {
   EXPECT_EQ(create_with([](auto& o) { o.mtu = 575; }), -EINVAL);
   EXPECT_EQ(create_with([](auto& o) { o.mtu = 65'536; }), -EINVAL);
   EXPECT_EQ(create_with([](auto& o) { o.packets = 63; }), -EINVAL);
-  EXPECT_EQ(create_with([](auto& o) { o.flags = 8; }), -EINVAL);
+  EXPECT_EQ(create_with([](auto& o) { o.flags = 16; }), -EINVAL);
   EXPECT_EQ(create_with([](auto& o) { o.receive_buffer = 4'095; }), -EINVAL);
   EXPECT_EQ(create_with([](auto& o) { o.rto_min_ms = 9; }), -EINVAL);
   EXPECT_EQ(create_with([](auto& o) { o.delayed_ack_ms = 401; }), -EINVAL);

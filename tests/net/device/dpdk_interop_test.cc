@@ -379,6 +379,29 @@ TEST_P(DpdkInterop, N4_PartialChecksumsAreReportedWithTheirRemedy) {
   EXPECT_TRUE((*loop)->run_until([&] { return accepted; }, 20s));
 }
 
+TEST_P(DpdkInterop, N4_PartialChecksumsAreTakenWhereTheyAreTrusted) {
+  const OnVethPair veth;
+  const auto pool = make_pool({.packets = 1023});
+  const auto port = open_port(*pool, "af_packet:pveth0");
+  bool accepted = false;
+  MonotonicTime time;
+  auto loop = Loop::create({}, time);
+  ASSERT_TRUE(loop) << to_string(loop.error());
+  StackOptions options = stack_options(*port, v6);
+  options.trust_partial_checksums = true;
+  const auto transport = StackTransport::create(**loop, *pool, options);
+  ASSERT_TRUE(transport) << to_string(transport.error());
+  auto listener = (*transport)->listen({ours(v6), kPort}, {});
+  ASSERT_TRUE(listener) << to_string(listener.error());
+  (*loop)->spawn(accept_once(*listener, accepted));
+  ::testing::internal::CaptureStderr();
+  const KernelSocket heard(v6, SOCK_STREAM);
+  EXPECT_FALSE(heard.connect_to({ours(v6), kPort}));
+  EXPECT_TRUE((*loop)->run_until([&] { return accepted; }, 20s));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr().find("checksums"), std::string::npos);
+  EXPECT_GE((*transport)->stats().partial_checksums, 2U) << "a SYN and its last acknowledgement";
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, DpdkInterop, ::testing::Bool(),
                          [](const auto& family) { return family.param ? "v6" : "v4"; });
 

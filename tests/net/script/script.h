@@ -55,8 +55,9 @@
 ///               options.
 ///   payload     the bytes that pattern_byte() has at their place in the stream. Of what arrives
 ///               `garbled` makes them wrong ones.
-///   damage      of what arrives: `bad-checksum`, `offset N` (words), `cut N` (bytes that are
-///               left), `raw 08 00` in the options: these bytes.
+///   damage      of what arrives: `bad-checksum`, `partial-checksum` (of the pseudo header alone),
+///               `offset N` (words), `cut N` (bytes that are left), `raw 08 00` in the options:
+///               these bytes.
 ///   [NAME]      behind `<`, `>` or `flow`: another connection, each with ends of its own. Its peer
 ///               has the next port, unless `flow [NAME] peer …` says otherwise.
 ///

@@ -216,6 +216,8 @@ void read_detail(Words& words, SegmentPattern& segment) {
     segment.garbled = true;
   } else if (word == "bad-checksum") {
     segment.damage.checksum = true;
+  } else if (word == "partial-checksum") {
+    segment.damage.partial_checksum = true;
   } else if (word == "offset") {
     segment.damage.data_offset = static_cast<std::uint8_t>(bounded(words.next(), 0, 15));
   } else if (word == "cut") {

@@ -61,15 +61,26 @@ std::uint16_t checksum(std::span<const std::byte> bytes) {
   return static_cast<std::uint16_t>(~sum);
 }
 
+PacketBytes pseudo_header(const IpAddress& source, const IpAddress& destination, std::size_t size) {
+  PacketBytes bytes;
+  put(bytes, source);
+  put(bytes, destination);
+  put(bytes, 4, size);
+  put(bytes, 4, kTcp);
+  return bytes;
+}
+
 std::uint16_t tcp_checksum(const IpAddress& source, const IpAddress& destination,
                            std::span<const std::byte> segment) {
-  PacketBytes summed;
-  put(summed, source);
-  put(summed, destination);
-  put(summed, 4, segment.size());
-  put(summed, 4, kTcp);
+  PacketBytes summed = pseudo_header(source, destination, segment.size());
   put(summed, segment);
   return checksum(summed);
+}
+
+/// What is left for a NIC to complete: the sum, not its complement.
+std::uint16_t partial_checksum(const IpAddress& source, const IpAddress& destination,
+                               std::size_t size) {
+  return static_cast<std::uint16_t>(~checksum(pseudo_header(source, destination, size)));
 }
 
 void set_u16(PacketBytes& bytes, std::size_t at, std::uint16_t value) {
@@ -264,8 +275,10 @@ PacketBytes write_packet(const IpAddress& source, const IpAddress& destination,
                          const Segment& segment, const SegmentDamage& damage) {
   PacketBytes tcp = write_tcp(segment, damage);
   if (tcp.size() >= 18) {
-    const std::uint16_t right = tcp_checksum(source, destination, tcp);
-    set_u16(tcp, 16, damage.checksum ? static_cast<std::uint16_t>(right ^ 0x0100U) : right);
+    std::uint16_t sum = tcp_checksum(source, destination, tcp);
+    if (damage.partial_checksum) sum = partial_checksum(source, destination, tcp.size());
+    if (damage.checksum) sum ^= 0x0100U;
+    set_u16(tcp, 16, sum);
   }
   return write_ip(source, destination, tcp);
 }

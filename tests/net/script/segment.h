@@ -67,9 +67,10 @@ struct SegmentDamage {
   std::optional<std::uint8_t> data_offset{};
   std::optional<std::size_t> cut_to{};  ///< So many bytes of the segment are left.
   bool checksum = false;
+  bool partial_checksum = false;  ///< The pseudo header's, as for a NIC to complete.
 
   [[nodiscard]] bool any() const {
-    return checksum || data_offset || cut_to || !raw_options.empty();
+    return checksum || partial_checksum || data_offset || cut_to || !raw_options.empty();
   }
 };
 

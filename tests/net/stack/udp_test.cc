@@ -285,6 +285,30 @@ TEST_F(Udp, N4PartialChecksumsHaveAReasonOfTheirOwn) {
   EXPECT_EQ(four.waiting() + six.waiting(), 0U);
 }
 
+TEST_F(Udp, N4PartialChecksumsAreTakenWhereTheyAreTrusted) {
+  udp.reset();
+  make_stack();
+  udp.emplace(*stack, *pool, seed(), UdpOptions{.trust_partial_checksums = true});
+  UdpSocket four(*udp);
+  UdpSocket six(*udp);
+  ASSERT_TRUE(four.bind({ours4, 7}));
+  ASSERT_TRUE(six.bind({ours6, 7}));
+  for (const auto& [from, to] : {std::pair{peer4, ours4}, {peer6, ours6}}) {
+    Bytes message = udp_message({from, 1}, {to, 7}, counted(20));
+    const std::uint16_t partial = wire::partial_checksum(from, to, 17, message.size());
+    message[6] = static_cast<std::uint8_t>(partial >> 8);
+    message[7] = static_cast<std::uint8_t>(partial);
+    inject_ip(ip_packet(from, to, 17, message));
+    message[7] ^= 1;
+    inject_ip(ip_packet(from, to, 17, message));
+  }
+  const auto& malformed = udp->counters().malformed;
+  EXPECT_EQ(malformed[wire_fault_index(wire::WireFault::udp_checksum_partial)], 2U);
+  EXPECT_EQ(malformed[wire_fault_index(wire::WireFault::udp_checksum)], 2U);
+  EXPECT_EQ(four.waiting(), 1U);
+  EXPECT_EQ(six.waiting(), 1U);
+}
+
 TEST_F(Udp, QueuesAreBoundedInNumberAndBytes) {
   UdpSocket few(*udp, {.datagrams = 3});
   const std::size_t cost = packet(0)->true_size();

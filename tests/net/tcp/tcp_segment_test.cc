@@ -162,6 +162,38 @@ TEST(TcpCases, S6_OverlapsOfEveryKindLeaveTheStreamExact) {
   }
 }
 
+// N4: whom a local sender's partial checksums are enough, takes them, and nothing else.
+TEST(TcpCases, N4_PartialChecksumsAreTakenOnlyWhereTheyAreTrusted) {
+  for (const bool v6 : {false, true}) {
+    ScriptTcpOptions options = plain_tcp(v6);
+    ScriptTcp wary(options);
+    EXPECT_TRUE(run_script(wary, R"(
+      < S 0:0(0) win 65535 <mss 1460> partial-checksum
+      +1s nothing
+      dropped tcp_checksum_partial -> 1
+    )"));
+    options.config.trust_partial_checksums = true;
+    ScriptTcp trusting(options);
+    EXPECT_TRUE(run_script(trusting, R"(
+      < S 0:0(0) win 65535 <mss 1460> partial-checksum
+      > S. 0:0(0) ack 1
+      < . 1:1(0) ack 1 partial-checksum
+      accept -> accepted
+      < P. 1:1001(1000) ack 1 partial-checksum
+      < P. 1001:1101(100) ack 1
+      read -> 1100
+      > . 1:1(0) ack 1101
+      < P. 1101:1201(100) ack 1 bad-checksum
+      < P. 1101:1201(100) ack 1 partial-checksum bad-checksum
+      < S 0:0(0) win 65535 partial-checksum cut 18
+      dropped tcp_checksum -> 2
+      dropped tcp_checksum_partial -> 3
+      abort
+      > R. 1:1(0)
+    )"));
+  }
+}
+
 // S7: segments that are none.
 TEST(TcpCases, S7_WhatIsNoSegmentIsCountedByReasonAndDropped) {
   ScriptTcp world(plain_tcp());

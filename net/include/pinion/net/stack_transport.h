@@ -78,6 +78,11 @@ struct StackOptions {
   /// Packets of 256 bytes for small payloads that wait long; 1 and up.
   std::size_t small_packets = 4096;
 
+  /// Takes packets whose checksums a sender on this machine, behind a veth pair, has left to a NIC
+  /// that isn't there, where its interface can't be told to compute them (docs/troubleshooting.md).
+  /// Whoever sends such packets is believed without a checksum: not for links that others are on.
+  bool trust_partial_checksums = false;
+
   bool timestamps = true;                  ///< RFC 7323.
   Delay linger = std::chrono::seconds{2};  ///< How long close() waits for the peer's FIN.
   Delay time_wait = std::chrono::seconds{60};

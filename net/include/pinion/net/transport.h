@@ -71,7 +71,8 @@ struct TransportStats {
   std::uint64_t receive_starved = 0;  ///< Receives that found no buffer.
   std::uint64_t receive_paused = 0;   ///< Receives stopped since the reader was behind.
   std::uint64_t receive_copied = 0;   ///< Payloads copied out since buffers ran low.
-  /// Packets, dropped, whose checksums a local sender has left to a NIC that isn't there.
+  /// Packets whose checksums a local sender has left to a NIC that isn't there. They are dropped,
+  /// unless StackOptions::trust_partial_checksums is set.
   std::uint64_t partial_checksums = 0;
   std::uint64_t tx_dropped = 0;      ///< Packets that found the tx queue full (own stack).
   std::uint64_t buffers_free = 0;    ///< Now.
