@@ -19,7 +19,8 @@
 /// Ownership:  the packets of the tx queue are the interface's until they are taken.
 /// Threading:  one lcore.
 /// Cost:       the questions about addresses compare with at most kMostAddresses.
-/// Full:       a tx queue at its limit refuses packets. Beyond half of it, what can wait is asked to.
+/// Full:       a tx queue at its limit refuses packets. Beyond half of it, what can wait is asked
+///             to.
 
 namespace pinion {
 

@@ -28,7 +28,8 @@
 ///             and the chunks that it lent are all gone: handles may outlive the transport.
 /// Threading:  the loop's.
 /// Cost:       all operations O(1), but the walks of drain and shutdown, and relieve() over a part
-///             of the connections that hold packets while these are scarce.
+///             of the connections that hold packets while these are scarce. The end of a connection
+///             looks at each listener, twice: max_listeners, 1024 at most.
 
 namespace pinion::detail {
 

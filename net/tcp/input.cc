@@ -87,8 +87,8 @@ bool Tcp::pass_paws(TcpConnection& c, const TcpArrival& a) noexcept {
 
 /// A SYN is challenged, wherever it lies (RFC 5961, 4): a peer that has restarted resets us by its
 /// answer. But in SYN-RECEIVED, after a simultaneous open, it may be the peer's once more, alone,
-/// and answered as often as a challenge, or with the ACK of ours; and a SYN-ACK comes again whose acknowledgement was lost, which is always
-/// answered.
+/// which is answered as often as a challenge, or with the ACK of ours; and a SYN-ACK comes again
+/// whose acknowledgement was lost, which is always answered.
 bool Tcp::pass_syn(TcpConnection& c, TcpArrival& a) noexcept {
   const bool comes_again = a.sequence() + 1 == c.rcv_nxt();
   if (c.state != TcpState::syn_received || !comes_again) {

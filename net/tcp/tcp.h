@@ -44,7 +44,8 @@
 ///             is_settled() says no. Then each connection decides once what it sends: data, and if
 ///             there are none an acknowledgement (RFC 9293, MUST-58 and MUST-59).
 /// Cost:       320 bytes for a connection, 48 in TIME-WAIT or half open; a lookup and a few hundred
-///             instructions for a segment.
+///             instructions for a segment. One of no connection, such as a SYN, looks at each
+///             listener until it finds its own: max_listeners.
 /// Errors:     segments that don't fit are counted by reason (TcpStats) and dropped, or answered as
 ///             the RFCs say. Calls answer a TcpOutcome.
 /// Left out:   urgent data are part of the stream, the pointer is ignored (RFC 6093); no ECN, no

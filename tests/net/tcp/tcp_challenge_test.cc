@@ -108,8 +108,8 @@ TEST(TcpChallenge, ASynThatComesAgainInASimultaneousOpenIsAnsweredAsOftenAsAChal
 // Nobody who means it sends such, before the handshake is complete.
 TEST(TcpChallenge, DataThatFitNoHalfOpenConnectionAreAnsweredOnceInASecond) {
   for (const bool v6 : {false, true}) {
-    for (const char* const stray : {". 900000:900100(100) ack 1", "F. 900000:900000(0) ack 1",
-                                    ". 0:0(0) ack 1"}) {
+    for (const char* const stray :
+         {". 900000:900100(100) ack 1", "F. 900000:900000(0) ack 1", ". 0:0(0) ack 1"}) {
       ScriptTcp world(plain_tcp(v6));
       const std::string arrives = std::string("< ") + stray + "\n";
       EXPECT_TRUE(run_script(world, R"(
