@@ -181,8 +181,8 @@ TEST(TcpCases, N4_PartialChecksumsAreTakenOnlyWhereTheyAreTrusted) {
       accept -> accepted
       < P. 1:1001(1000) ack 1 partial-checksum
       < P. 1001:1101(100) ack 1
-      read -> 1100
       > . 1:1(0) ack 1101
+      read -> 1100
       < P. 1101:1201(100) ack 1 bad-checksum
       < P. 1101:1201(100) ack 1 partial-checksum bad-checksum
       < S 0:0(0) win 65535 partial-checksum cut 18
