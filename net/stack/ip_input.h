@@ -38,6 +38,11 @@ class IpInput final : private ReassemblyHost {
   /// it is taken, when it is in one piece and a transport knows its flow: what nearly all are.
   /// Otherwise nothing has happened but that padding is gone, and it goes the long way.
   [[nodiscard]] bool receive_known(std::uint8_t interface, PacketPtr& packet, Instant now) noexcept;
+  /// The same for one in a frame that tells its family.
+  [[nodiscard]] bool receive_known_v4(std::uint8_t interface, PacketPtr& packet,
+                                      Instant now) noexcept;
+  [[nodiscard]] bool receive_known_v6(std::uint8_t interface, PacketPtr& packet,
+                                      Instant now) noexcept;
 
   /// An IP packet has arrived without a frame: its first bits tell the family. `interface` may be
   /// kLoopback.
@@ -89,6 +94,8 @@ class IpInput final : private ReassemblyHost {
   };
   [[nodiscard]] Known known_v4(const Packet& packet, const Interface& home) const noexcept;
   [[nodiscard]] Known known_v6(const Packet& packet, const Interface& home) const noexcept;
+  [[nodiscard]] bool take_known(const Known& known, std::size_t header_size, PacketPtr& packet,
+                                Instant now) noexcept;
   void take_v4(Arrived& arrived, Instant now) noexcept;
   void take_v6(Arrived& arrived, Instant now) noexcept;
   void fragment_v4(Arrived& arrived, const wire::Ipv4Header& header, Instant now) noexcept;

@@ -128,11 +128,11 @@ class IpTransport {
   virtual void expect([[maybe_unused]] std::span<Packet* const> burst,
                       [[maybe_unused]] std::size_t link_header) noexcept {}
 
-  /// A datagram to an address of the interface that it came in by, which is no fragment and lies
-  /// in one segment behind a header of IPv4 without options, whose checksum is right, or one of
-  /// IPv6 without extension headers. True, and the packet is taken, when it is good and of a flow
-  /// that is known, whose source was looked at when the flow began; otherwise it comes by
-  /// receive(), if its source can be a host's.
+  /// A datagram to an address of the interface that it came in by, from none of ours, which is no
+  /// fragment and lies in one segment behind a header of IPv4 without options, whose checksum is
+  /// right, or one of IPv6 without extension headers. True, and the packet is taken, when it is
+  /// good and of a flow that is known, whose source was looked at when the flow began; otherwise
+  /// it comes by receive(), if its source can be a host's.
   [[nodiscard]] virtual bool receive_known([[maybe_unused]] PacketPtr& packet,
                                            [[maybe_unused]] Instant now) noexcept {
     return false;

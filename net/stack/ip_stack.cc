@@ -12,17 +12,6 @@
 #include "../wire/ipv6.h"
 
 namespace pinion {
-namespace {
-
-/// Whether the first bits of a frame's packet say the version of IP that the frame does.
-bool is_of(const Packet& packet, wire::EtherType type) noexcept {
-  if (packet.empty()) return false;
-  const unsigned version = wire::load_u8(packet.data()) >> 4;
-  return (type == wire::EtherType::ipv4 && version == 4) ||
-         (type == wire::EtherType::ipv6 && version == 6);
-}
-
-}  // namespace
 
 IpStack::IpStack(const IpOptions& options, TimingWheel& wheel, PacketPool& pool, std::uint64_t seed)
     : context_(wheel, pool, seed),
@@ -86,12 +75,11 @@ void IpStack::receive_frame(Interface& interface, PacketPtr packet, Instant now)
   // A tag of VLAN 0 tells a priority, and of no VLAN (IEEE 802.1Q, 9.6).
   const bool untagged = header.tag_count == 0 || (header.tag_count == 1 && header.tags[0].id == 0 &&
                                                   header.tags[0].type == wire::EtherType::vlan);
-  const bool known = untagged && !to_many && is_of(*packet, header.type) &&
-                     input_.receive_known(interface.index, packet, now);
-  if (known) return;
   if (untagged && header.type == wire::EtherType::ipv4) {
+    if (!to_many && input_.receive_known_v4(interface.index, packet, now)) return;
     input_.receive_v4(interface.index, std::move(packet), to_many, now);
   } else if (untagged && header.type == wire::EtherType::ipv6) {
+    if (!to_many && input_.receive_known_v6(interface.index, packet, now)) return;
     input_.receive_v6(interface.index, std::move(packet), to_many, now);
   } else if (untagged && header.type == wire::EtherType::arp) {
     arp_.receive(interface, header, *packet, now);
