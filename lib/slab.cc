@@ -11,11 +11,14 @@
 #define ASAN_UNPOISON_MEMORY_REGION(address, size) static_cast<void>(0)
 #endif
 
-#if defined(__has_feature)
-#define PINION_HAS_ASAN __has_feature(address_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 #define PINION_HAS_ASAN 1
-#else
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PINION_HAS_ASAN 1
+#endif
+#endif
+#ifndef PINION_HAS_ASAN
 #define PINION_HAS_ASAN 0
 #endif
 
