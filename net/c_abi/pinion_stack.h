@@ -159,7 +159,7 @@ enum {
   PINION_STACK_NO_WINDOW_SCALE = 2,  ///< Of RFC 7323.
   PINION_STACK_NO_SACK = 4,          ///< Of RFC 2018.
   /// Takes TCP and UDP whose checksum is that of the pseudo header alone: a sender on this machine
-  /// has left the rest to a NIC that isn't there.
+  /// has left the rest to a NIC that isn't there. Of all its packets: not where others send, too.
   PINION_STACK_TRUST_PARTIAL_CHECKSUMS = 8
 };
 

@@ -140,16 +140,16 @@ class Interface {
   std::size_t take(std::span<Packet*> into) noexcept {
     std::size_t count = 0;
     while (count < into.size() && !tx_.empty()) into[count++] = tx_.pop_front().take();
-    if (count != 0) waiting_since_ = kNever;
+    if (!more_than_half_full()) waiting_since_ = kNever;
     return count;
   }
   [[nodiscard]] std::size_t queued() const noexcept { return tx_.size(); }
 
   [[nodiscard]] bool more_than_half_full() const noexcept { return tx_.size() > tx_limit / 2; }
 
-  /// Whether what can wait shall do so until packets were taken. If that takes long, for instance
-  /// since the link is down, it goes the way of all others: what is sent in vain has its own
-  /// timeouts.
+  /// Whether what can wait shall do so until packets were taken. If the queue stays as full for
+  /// long, since the link is down or slow, it goes the way of all others: what is lost or sent in
+  /// vain has its own timeouts.
   [[nodiscard]] bool is_crowded(Instant now) noexcept {
     constexpr Delay kPatience = std::chrono::milliseconds{100};
     if (!more_than_half_full()) return false;
@@ -181,7 +181,7 @@ class Interface {
   std::uint32_t own_changes_ = 0;
   std::uint32_t* changes_ = &own_changes_;
   PacketQueue tx_;
-  Instant waiting_since_ = kNever;  ///< Of whoever was asked to wait, and none was taken since.
+  Instant waiting_since_ = kNever;  ///< When somebody was first asked to wait, this time.
 };
 
 }  // namespace pinion

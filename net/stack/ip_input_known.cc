@@ -35,7 +35,7 @@ bool IpInput::take_known(const Known& known, std::size_t header_size, PacketPtr&
   return true;
 }
 
-/// Our own source is refused: a flow of ours to ourselves has it, too, and never comes from outside.
+/// Our own source is refused: a flow of ours to ourselves has it, too, and comes from inside alone.
 IpInput::Known IpInput::known_v4(const Packet& packet, const Interface& home) const noexcept {
   const std::byte* const at = packet.data();
   if (!wire::is_plain_ipv4(at) || !home.has_v4(wire::load_be32(at + 16))) return {};

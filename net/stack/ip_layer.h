@@ -13,7 +13,8 @@
 ///
 /// Ownership:  a PacketPtr passes the packet on; the other arguments are the caller's.
 /// Threading:  one lcore.
-/// Cost:       one virtual call per packet and direction.
+/// Cost:       one virtual call per packet and direction, two for what is of no known flow, and one
+///             per burst.
 /// Errors:     what can't be sent or isn't wanted is counted by reason and dropped.
 
 namespace pinion {

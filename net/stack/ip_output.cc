@@ -1,6 +1,7 @@
 #include "ip_output.h"
 
 #include <algorithm>
+#include <bit>
 #include <span>
 #include <utility>
 
@@ -90,9 +91,10 @@ void IpOutput::send(PacketPtr packet, const IpDeparture& how, Instant now) noexc
 /// The way to another host; nullptr when there is none, or the destination is ours.
 const IpOutput::KnownWay* IpOutput::known_way(const IpAddress& source,
                                               const IpAddress& destination) noexcept {
-  const auto words = words_of(destination);
-  const std::uint64_t mixed = (words[0] ^ words[1]) * 0x9e3779b97f4a7c15U;
-  KnownWay& known = known_ways_[mixed >> 56];
+  const auto to = words_of(destination);
+  const auto from = words_of(source);
+  const std::uint64_t words = to[0] ^ to[1] ^ std::rotl(from[0] ^ from[1], 32);
+  KnownWay& known = known_ways_[words * 0x9e3779b97f4a7c15U >> (64 - kKnownWaysBits)];
   const bool is_it = known.changes == context_.changes && known.destination == destination &&
                      known.source == source;
   if (is_it && known.way.interface != nullptr) [[likely]] {

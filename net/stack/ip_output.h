@@ -22,9 +22,9 @@
 /// Ownership:  takes over the packets that it is given.
 /// Threading:  one lcore.
 /// Cost:       per packet one look at the ways that were found last, one at the paths that shrank,
-///             one in the neighbour cache; to a destination that is new, at the routes. Headers are written in front of the packet, into a packet of their
-///             own if it has no room. Fragments are copies, and so is a chain of more segments than
-///             its interface sends.
+///             one in the neighbour cache; to a destination that is new, at the routes. Headers
+///             are written in front of the packet, into a packet of their own if it has no room.
+///             Fragments are copies, and so is a chain of more segments than its interface sends.
 /// Interfaces: a packet leaves by the interface that has its source address, where a route of that
 ///             holds the destination (RFC 1122, 3.3.4.2, the strong model), otherwise by the route
 ///             that any has.
@@ -142,7 +142,7 @@ class IpOutput final : private NeighbourHost {
     Frames frames = Frames::none;
     Way way;
   };
-  static constexpr std::size_t kKnownWays = 256;
+  static constexpr unsigned kKnownWaysBits = 8;
 
   [[nodiscard]] std::optional<Way> way_to(const IpAddress& source,
                                           const IpAddress& destination) const noexcept;
@@ -177,7 +177,7 @@ class IpOutput final : private NeighbourHost {
   IpContext& context_;
   IpOutputHost& host_;
   RouteTable routes_;
-  std::array<KnownWay, kKnownWays> known_ways_;
+  std::array<KnownWay, std::size_t{1} << kKnownWaysBits> known_ways_;
   PathMtuCache path_mtus_;
   Identifications identifications_;
   NeighbourCache neighbours_;

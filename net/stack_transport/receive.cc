@@ -18,6 +18,7 @@ std::optional<StreamResult<Chunk>> StackConnection::take() noexcept {
   PacketPtr packet;
   switch (core_.tcp().take(tcp_, packet, now)) {
     case TcpOutcome::done:
+      core_.make_way();
       stats_.bytes_in += packet->size();
       unread_since_ = now;
       if (std::optional<Chunk> chunk = core_.lend(std::move(packet))) return std::move(*chunk);

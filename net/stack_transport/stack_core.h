@@ -75,7 +75,7 @@ class StackCore final : public TransportBackend,
   }
 
   /// A task has sent something. Whatever all of them send in one turn, no tx queue runs over while
-  /// its device takes packets.
+  /// its device takes packets, unless one call alone sends half of what it holds.
   void make_way() noexcept {
     if (host_->ip().is_crowded()) offer();
   }

@@ -68,6 +68,7 @@ void StackListener::stop(StreamError why) noexcept {
   end_ = why;
   client_waits_ = false;
   core_.tcp().close(tcp_, core_.loop().now());
+  core_.make_way();
   if (accept_ != nullptr) std::exchange(accept_, nullptr)->finish(tl::unexpected(why));
   if (!handle_) core_.free(*this);
 }

@@ -2,9 +2,7 @@
 #include <array>
 #include <optional>
 
-#include "../wire/byte_order.h"
-#include "../wire/ipv4.h"
-#include "../wire/ipv6.h"
+#include "packet_tuple.h"
 #include "tcp.h"
 
 /// What a burst will look at, asked for before it comes, so that its cache misses overlap.
@@ -19,21 +17,14 @@ std::optional<std::uint64_t> hash_of(const SipKey& key,
   const std::byte* const at = packet.data();
   constexpr std::size_t kV4 = wire::Ipv4Header::kMinSize;
   constexpr std::size_t kV6 = wire::Ipv6Header::kSize;
-  constexpr std::size_t kPorts = 4;
   constexpr auto kTcp = static_cast<std::uint8_t>(IpProtocol::tcp);
-  if (packet.size() >= kV4 + kPorts && wire::load_u8(at) == 0x45) {
+  if (packet.size() >= kV4 + kPortsSize && wire::load_u8(at) == 0x45) {
     if (wire::load_u8(at + 9) != kTcp) return std::nullopt;
-    return table_hash(key, FourTuple::V4{.local = wire::load_be32(at + 16),
-                                         .remote = wire::load_be32(at + 12),
-                                         .local_port = wire::load_be16(at + kV4 + 2),
-                                         .remote_port = wire::load_be16(at + kV4)});
+    return table_hash(key, tuple_of_v4(at));
   }
-  if (packet.size() < kV6 + kPorts || wire::load_u8(at) >> 4 != 6) return std::nullopt;
+  if (packet.size() < kV6 + kPortsSize || wire::load_u8(at) >> 4 != 6) return std::nullopt;
   if (wire::load_u8(at + 6) != kTcp) return std::nullopt;
-  return table_hash(key, FourTuple{.local = CompactAddress::v6(wire::load_bytes<16>(at + 24)),
-                                   .remote = CompactAddress::v6(wire::load_bytes<16>(at + 8)),
-                                   .local_port = wire::load_be16(at + kV6 + 2),
-                                   .remote_port = wire::load_be16(at + kV6)});
+  return table_hash(key, tuple_of_v6(at));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 ///
 /// Ownership:  plain values.
 /// Threading:  any.
-/// Cost:       a comparison is nine compares at most; a hash 5 rounds of SipHash for IPv4, 8 for
+/// Cost:       a comparison is six compares at most; a hash 5 rounds of SipHash for IPv4, 8 for
 ///             IPv6.
 /// Errors:     between() answers "none" for what can't be a connection: two families, or an IPv6
 ///             address that is an IPv4 address in disguise. The wire may bring both.

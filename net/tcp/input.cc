@@ -187,17 +187,7 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   if (outcome.after_fin) drop(TcpDrop::data_after_fin);
   if (outcome.duplicate) drop(TcpDrop::duplicate_data);
   if (outcome.no_room) drop(TcpDrop::no_room);
-  if (outcome.delivered != 0) {
-    c.beyond_hole = 0;
-    if (c.unacked_segments < 2) ++c.unacked_segments;
-    if (c.discarding) {
-      c.receive.clear(receive_memory_);
-      c.has_read = true;
-    } else {
-      c.received = true;
-      c.add(TcpNews::readable);
-    }
-  }
+  if (outcome.delivered != 0) note_text(c);
   if (outcome.out_of_order || outcome.duplicate || outcome.outside || outcome.after_fin ||
       outcome.no_room) {
     c.ack_now = true;
@@ -205,6 +195,19 @@ void Tcp::input_text(TcpConnection& c, TcpArrival& a) noexcept {
   const bool one_more = outcome.out_of_order && outcome.delivered == 0 && !c.with_sack;
   if (one_more && c.beyond_hole < 3) c.beyond_hole = (c.beyond_hole + 1U) & 3U;
   if (outcome.fin) pass_fin(c);
+}
+
+/// A segment has brought text that was the next.
+void Tcp::note_text(TcpConnection& c) noexcept {
+  c.beyond_hole = 0;
+  if (c.unacked_segments < 2) ++c.unacked_segments;
+  if (c.discarding) {
+    c.receive.clear(receive_memory_);
+    c.has_read = true;
+  } else {
+    c.received = true;
+    c.add(TcpNews::readable);
+  }
 }
 
 /// Everything up to the peer's FIN has come.

@@ -71,10 +71,7 @@ void Tcp::take_text(TcpConnection& c, PacketPtr text) noexcept {
     return;
   }
   stats_.bytes_in += size;
-  c.beyond_hole = 0;
-  if (c.unacked_segments < 2) ++c.unacked_segments;
-  c.received = true;
-  c.add(TcpNews::readable);
+  note_text(c);
 }
 
 }  // namespace pinion

@@ -102,8 +102,7 @@ void Tcp::input_half_open(SynRecord& record, TcpArrival& a) noexcept {
     drop(TcpDrop::syn_challenged);
     if (a.sequence() != record.peer || a.has(TcpFlag::ack)) return challenge(record, a.tuple);
     // It comes again when our answer was lost. One that is forged comes as often as somebody likes.
-    if (!record.answered) resend_syn_ack(record);
-    record.answered = true;
+    if (!record.answered) record.answered = resend_syn_ack(record);
     return;
   }
   if (!fits_half_open(record, a)) return;
@@ -222,7 +221,7 @@ bool Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
   std::uint32_t timestamp = time_.value() + numbers.timestamp_offset;
   if (syn_cache_.insert(a.tuple, record, now_) != nullptr) {
     set_table_timers();
-    send_syn_ack(record, a.tuple, timestamp, listener.options);
+    static_cast<void>(send_syn_ack(record, a.tuple, timestamp, listener.options));
     return true;
   }
   record.sequence = cookies_.make(a.tuple, record.peer, record.mss, now_);
@@ -240,7 +239,7 @@ bool Tcp::answer_syn(TcpListener& listener, const TcpArrival& a,
     record.scales = false;
     record.sack = false;
   }
-  send_syn_ack(record, a.tuple, timestamp, listener.options);
+  static_cast<void>(send_syn_ack(record, a.tuple, timestamp, listener.options));
   return true;
 }
 
@@ -268,27 +267,28 @@ bool Tcp::accept_cookie(TcpListener& listener, TcpArrival& a) noexcept {
   return true;
 }
 
-void Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
+/// False when there is no packet for it.
+bool Tcp::send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
                        const TcpListenOptions& listen_options) noexcept {
   wire::TcpOptions options;
   options.mss = announced_mss(tuple, listen_options.socket.max_segment);
   if (record.scales) options.window_scale = scale_for(listen_options.socket.receive_buffer);
   options.sack_permitted = record.sack;
   if (record.timestamps) options.timestamps = {.value = timestamp, .echo_reply = record.ts_recent};
-  static_cast<void>(emit({.tuple = tuple,
-                          .sequence = record.sequence,
-                          .acknowledgment = record.peer + 1,
-                          .flags = TcpFlag::syn | TcpFlag::ack,
-                          .window = offered_in_syn(listen_options),
-                          .traffic_class = dscp_of(listen_options.socket.traffic_class)},
-                         options, {}));
+  return emit({.tuple = tuple,
+               .sequence = record.sequence,
+               .acknowledgment = record.peer + 1,
+               .flags = TcpFlag::syn | TcpFlag::ack,
+               .window = offered_in_syn(listen_options),
+               .traffic_class = dscp_of(listen_options.socket.traffic_class)},
+              options, {});
 }
 
-void Tcp::resend_syn_ack(const SynRecord& record) noexcept {
+bool Tcp::resend_syn_ack(const SynRecord& record) noexcept {
   const FourTuple tuple = syn_cache_.tuple_of(record);
   ++stats_.retransmitted_segments;
-  send_syn_ack(record, tuple, time_.value() + initial_sequence_.timestamp_offset(tuple),
-               listeners_[record.listener].options);
+  return send_syn_ack(record, tuple, time_.value() + initial_sequence_.timestamp_offset(tuple),
+                      listeners_[record.listener].options);
 }
 
 /// `a` acknowledges our SYN-ACK, and may have data. False when there is no place for a connection.

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "../stack/ip_kinds.h"
-#include "../wire/ipv4.h"
-#include "../wire/ipv6.h"
 #include "../wire/tcp_checksum.h"
+#include "packet_tuple.h"
 
 namespace pinion {
 
@@ -40,10 +39,7 @@ bool Tcp::receive_known_v4(PacketPtr& packet, Instant now) noexcept {
   const std::byte* const ip = packet->data();
   const std::span<const std::byte> bytes(ip + kIpHeader, packet->size() - kIpHeader);
   if (bytes.size() < wire::kTcpHeaderSize) return false;
-  const FourTuple::V4 tuple{.local = wire::load_be32(ip + 16),
-                            .remote = wire::load_be32(ip + 12),
-                            .local_port = wire::load_be16(bytes.data() + 2),
-                            .remote_port = wire::load_be16(bytes.data())};
+  const FourTuple::V4 tuple = tuple_of_v4(ip);
   const std::optional<std::uint32_t> index =
       table_.find(table_hash(table_secret_, tuple),
                   [&](std::uint32_t at) { return connections_.at(at).tuple.is(tuple); });
@@ -61,11 +57,7 @@ bool Tcp::receive_known_v6(PacketPtr& packet, Instant now) noexcept {
   const std::byte* const ip = packet->data();
   const std::span<const std::byte> bytes(ip + kIpHeader, packet->size() - kIpHeader);
   if (bytes.size() < wire::kTcpHeaderSize) return false;
-  const FourTuple tuple{.local = CompactAddress::v6(wire::load_bytes<16>(ip + 24)),
-                        .remote = CompactAddress::v6(wire::load_bytes<16>(ip + 8)),
-                        .local_port = wire::load_be16(bytes.data() + 2),
-                        .remote_port = wire::load_be16(bytes.data())};
-  TcpConnection* const c = find(tuple);
+  TcpConnection* const c = find(tuple_of_v6(ip));
   if (c == nullptr) return false;
   if (!packet->has(PacketMark::transport_checksum_good) &&
       !wire::tcp_checksum_good<2 * 16>(ip + wire::kIpv6Addresses, bytes)) {

@@ -270,6 +270,7 @@ class Tcp final : public IpTransport {
   [[nodiscard]] bool input_expected(TcpConnection& c, PacketPtr& packet,
                                     std::size_t ip_size) noexcept;
   void take_text(TcpConnection& c, PacketPtr text) noexcept;
+  void note_text(TcpConnection& c) noexcept;
 
   // input.cc: segments of connections.
   void input(TcpConnection& c, TcpArrival& a) noexcept;
@@ -340,9 +341,10 @@ class Tcp final : public IpTransport {
   [[nodiscard]] bool answer_syn(TcpListener& listener, const TcpArrival& a,
                                 std::optional<wire::SequenceNumber> behind) noexcept;
   [[nodiscard]] bool accept_cookie(TcpListener& listener, TcpArrival& a) noexcept;
-  void send_syn_ack(const SynRecord& record, const FourTuple& tuple, std::uint32_t timestamp,
-                    const TcpListenOptions& options) noexcept;
-  void resend_syn_ack(const SynRecord& record) noexcept;
+  [[nodiscard]] bool send_syn_ack(const SynRecord& record, const FourTuple& tuple,
+                                  std::uint32_t timestamp,
+                                  const TcpListenOptions& options) noexcept;
+  bool resend_syn_ack(const SynRecord& record) noexcept;
   [[nodiscard]] bool complete_passive_open(TcpListener& listener, TcpArrival& a,
                                            wire::SequenceNumber irs, const Agreement& agreement,
                                            bool syn_resent) noexcept;

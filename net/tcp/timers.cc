@@ -66,7 +66,7 @@ bool Tcp::is_crowded(const TcpConnection& c) noexcept {
 void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
   note(wheel_.now());
   if (c.over()) return;
-  if (is_crowded(c)) {
+  if (c.timer != TcpTimer::fin_wait_2 && is_crowded(c)) {
     return wheel_.extend(c.protocol_timer(), in_ms(kCrowdedMs).instant(now_));
   }
   if (c.ack_later && has_passed(c.ack_at)) {
@@ -77,6 +77,7 @@ void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
   if (c.timer != TcpTimer::none && has_passed(c.retransmit_at)) {
     const TcpTimer fired = c.timer;
     const auto late_ms = static_cast<std::uint32_t>(time_ - c.retransmit_at);
+    // Not when it always is: the count of what was sent ends there.
     const bool held_up = late_ms > kHeldUpMs && c.retransmissions < 255;
     if (held_up) forgive(c, late_ms);
     c.timer = TcpTimer::none;
@@ -88,7 +89,9 @@ void Tcp::on_protocol_timer(TcpConnection& c) noexcept {
         on_persist_timeout(c);
         break;
       case TcpTimer::fin_wait_2:
-        if (held_up) {
+        // Once: nothing was sent here that would count as a retransmission.
+        if (held_up && c.retransmissions == 0) {
+          c.retransmissions = 1;
           c.timer = TcpTimer::fin_wait_2;
           c.retransmit_at = in_ms(timeout_ms(c));
         } else {
@@ -120,12 +123,15 @@ std::uint32_t Tcp::patience_left_ms(const TcpConnection& c) const noexcept {
 }
 
 /// The timer came late, since the lcore was held up, or the way out crowded: that was not the
-/// peer's silence. Nor was all of it heard: an answer may wait to be read. So it has the time that
-/// it had when the timer was due, and at least until what is sent now has had its chance.
+/// peer's silence, and it has the time that it had when the timer was due. If it came so late that
+/// an answer may have found no room where it waits to be read, what is sent now has its chance.
 void Tcp::forgive(TcpConnection& c, std::uint32_t late_ms) const noexcept {
+  constexpr std::uint32_t kLongMs = 1'000;
   const auto later_of = [](TcpTime a, TcpTime b) { return a - b < 0 ? b : a; };
   const std::uint32_t chance = c.timer == TcpTimer::persist ? persist_delay(c) : timeout_ms(c);
   c.unacked_since = c.unacked_since + late_ms;
+  if (c.discarding) c.read_at = c.read_at + late_ms;
+  if (late_ms < std::min(chance, kLongMs)) return;
   if (const Delay whole = patience(c); whole != kNoTimeout) {
     const std::uint32_t limit = to_tcp_milliseconds(whole);
     const std::uint32_t most = limit - std::min(limit, chance);
@@ -133,7 +139,7 @@ void Tcp::forgive(TcpConnection& c, std::uint32_t late_ms) const noexcept {
   }
   if (!c.discarding) return;
   const std::uint32_t least = time_.value() + chance + 1 - (orphan_ms_ - linger_ms_);
-  c.read_at = later_of(c.read_at + late_ms, TcpTime(least));
+  c.read_at = later_of(c.read_at, TcpTime(least));
 }
 
 /// What is at SND.UNA was not acknowledged in time. Everything from there on is sent again, as the

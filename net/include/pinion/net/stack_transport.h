@@ -80,7 +80,8 @@ struct StackOptions {
 
   /// Takes packets whose checksums a sender on this machine, behind a veth pair, has left to a NIC
   /// that isn't there, where its interface can't be told to compute them (docs/troubleshooting.md).
-  /// Whoever sends such packets is believed without a checksum: not for links that others are on.
+  /// Whoever sends such packets, on any of its interfaces, is believed without a checksum: not for
+  /// links that others are on.
   bool trust_partial_checksums = false;
 
   bool timestamps = true;                  ///< RFC 7323.
