@@ -114,11 +114,16 @@ void TransportWorld::deliver(std::span<const std::byte> bytes) {
   const IpArrival arrival = arrival_of(bytes);
   const std::size_t header_size = ip_header_size(bytes);
   const bool plain = header_size == (host_.address.is_v4() ? 20U : 40U);
-  if (!long_way_ && plain && arrival.destination == host_.address) {
-    PacketPtr whole = packet_of(bytes);
-    if (whole->next_segment() == nullptr && transport().receive_known(whole, now_)) return;
+  PacketPtr packet = packet_of(bytes);
+  if (verified_) packet->set(PacketMark::transport_checksum_good);
+  const bool whole = packet->next_segment() == nullptr;
+  if (!long_way_ && plain && whole && arrival.destination == host_.address &&
+      transport().receive_known(packet, now_)) {
+    ++taken_as_known_;
+    return;
   }
-  transport().receive(packet_of(bytes.subspan(header_size)), arrival, now_);
+  packet->remove_prefix(header_size);
+  transport().receive(std::move(packet), arrival, now_);
 }
 
 PacketPtr TransportWorld::packet_of(std::span<const std::byte> bytes) {

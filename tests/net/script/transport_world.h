@@ -73,6 +73,15 @@ class TransportWorld : public ScriptWorld {
   /// with PINION_TEST_LONG_WAY in the environment.
   void set_long_way(bool long_way) { long_way_ = long_way; }
 
+  /// Lets time pass, up to the next deadline, of which the host hears by what comes next.
+  void drift(Delay time) { now_ = now_ + time; }
+
+  /// Whether a device has verified the segments' checksums.
+  void set_verified(bool verified) { verified_ = verified; }
+
+  /// How many packets were taken as those of flows that are known.
+  [[nodiscard]] std::size_t taken_as_known() const { return taken_as_known_; }
+
  protected:
   [[nodiscard]] ScriptIpLayer& ip() { return ip_; }
   [[nodiscard]] TimingWheel& wheel() { return wheel_; }
@@ -89,6 +98,8 @@ class TransportWorld : public ScriptWorld {
   TimingWheel wheel_;
   ScriptIpLayer ip_;
   bool long_way_;
+  bool verified_ = false;
+  std::size_t taken_as_known_ = 0;
 };
 
 }  // namespace pinion::test

@@ -34,10 +34,10 @@ class Interfaces : public StackWorld {
     taken(0);
     taken(1);
   }
-  /// How many frames an interface has to send.
-  std::size_t taken(std::uint8_t interface) {
+  /// How many frames an interface has to send, of `most`.
+  std::size_t taken(std::uint8_t interface, std::size_t most = 64) {
     std::array<Packet*, 64> burst{};
-    const std::size_t count = stack->take(interface, burst);
+    const std::size_t count = stack->take(interface, std::span(burst).first(most));
     for (std::size_t i = 0; i < count; ++i) burst[i]->release();
     return count;
   }
@@ -78,6 +78,23 @@ TEST_F(Interfaces, ACrowdedOneHoldsUpNoOther) {
   EXPECT_FALSE(stack->is_crowded(second4, on_second, now));
   while (taken(0) != 0) continue;
   EXPECT_FALSE(stack->is_crowded());
+}
+
+// Somebody always sends, and the device is slower than all of them.
+TEST_F(Interfaces, NobodyWaitsForLongThoughPacketsLeave) {
+  const std::size_t half = InterfaceOptions{}.tx_queue / 2;
+  const auto send_one = [this] {
+    send({.source = ours4, .destination = far4, .protocol = kProtocol}, 20);
+  };
+  for (std::size_t i = 0; i <= half + 10; ++i) send_one();
+  EXPECT_TRUE(stack->is_crowded(ours4, far4, now));
+  for (int passed = 0; passed < 100; ++passed) {
+    ASSERT_EQ(taken(0, 1), 1U);
+    send_one();
+    now += std::chrono::milliseconds{1};
+  }
+  EXPECT_TRUE(stack->is_crowded());
+  EXPECT_FALSE(stack->is_crowded(ours4, far4, now));
 }
 
 TEST_F(Interfaces, WhenRoutesRunOutNothingIsAdded) {

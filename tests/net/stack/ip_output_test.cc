@@ -340,11 +340,17 @@ TEST_F(IpOutput, NobodyIsAskedToWaitForLongWhereNothingIsTaken) {
   EXPECT_TRUE(stack->is_crowded(ours4, peer4, now));
   pass(1ms);
   EXPECT_FALSE(stack->is_crowded(ours4, peer4, now));
-  std::array<Packet*, 1> taken{};
-  ASSERT_EQ(stack->take(0, taken), 1U);
-  taken[0]->release();
-  EXPECT_TRUE(stack->is_crowded(ours4, peer4, now)) << "one was taken";
-  EXPECT_EQ(sent().size(), 8U);
+  const auto take_one = [this] {
+    std::array<Packet*, 1> taken{};
+    ASSERT_EQ(stack->take(0, taken), 1U);
+    taken[0]->release();
+  };
+  take_one();
+  EXPECT_FALSE(stack->is_crowded(ours4, peer4, now)) << "it is still more than half full";
+  for (int i = 0; i < 3; ++i) take_one();
+  for (int i = 0; i < 2; ++i) send(to(peer4), 10);
+  EXPECT_TRUE(stack->is_crowded(ours4, peer4, now)) << "it was less than half full";
+  EXPECT_EQ(sent().size(), 7U);
 }
 
 TEST_F(IpOutput, TheLoopbackQueueIsBounded) {

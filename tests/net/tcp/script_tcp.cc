@@ -56,27 +56,32 @@ std::string name_of(TcpConnectError error) {
 
 namespace detail {
 
-ScriptPool::ScriptPool(const SlabPacketPoolOptions& options) {
-  auto made = SlabPacketPool::create(options);
+ScriptPool::ScriptPool(const ScriptTcpOptions& options) {
+  auto made = SlabPacketPool::create(options.pool);
   PINION_ASSERT(made);
   pool = std::move(*made);
+  if (!options.small_pool) return;
+  auto small = SlabPacketPool::create(*options.small_pool);
+  PINION_ASSERT(small);
+  small_pool = std::move(*small);
 }
 
 ScriptPool::~ScriptPool() {
   EXPECT_EQ(pool->live(), 0U) << "packets that were not returned";
+  EXPECT_EQ(small_pool ? small_pool->live() : 0, 0U) << "small ones";
 }
 
 }  // namespace detail
 
 ScriptTcp::ScriptTcp(const ScriptTcpOptions& options)
-    : ScriptPool(options.pool),
+    : ScriptPool(options),
       TransportWorld(*ScriptPool::pool, options.v6, options.mtu),
       options_(options) {
   auto made = Tcp::create(options.config,
                           {.ip = ip(),
                            .wheel = wheel(),
                            .packets = *ScriptPool::pool,
-                           .small_packets = *ScriptPool::pool,
+                           .small_packets = *(small_pool ? small_pool : ScriptPool::pool),
                            .max_segments = 8},
                           kSeed, now());
   PINION_ASSERT(made);
@@ -333,6 +338,7 @@ std::string ScriptTcp::count(std::span<const std::string> arguments) {
   if (arguments[0] == "packets") return std::to_string(ScriptPool::pool->live());
   if (arguments[0] == "suspicions") return std::to_string(ip().suspicions());
   if (arguments[0] == "resets") return std::to_string(tcp_->stats().connections_reset);
+  if (arguments[0] == "confirmations") return std::to_string(ip().confirmations());
   return "no such count";
 }
 

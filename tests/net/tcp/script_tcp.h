@@ -33,7 +33,8 @@
 ///   events               what was told since the last time, in order: `readable closed:reset`
 ///   dropped NAME         how many segments for this reason
 ///   leave N              takes packets from the pool until N are left; `all` gives them back
-///   count NAME           of connections, half_open, time_waits, packets, suspicions, resets
+///   count NAME           of connections, half_open, time_waits, packets, suspicions, resets,
+///                        confirmations
 
 namespace pinion::test {
 
@@ -45,17 +46,19 @@ struct ScriptTcpOptions {
   bool v6 = false;
   std::size_t mtu = 1500;
   SlabPacketPoolOptions pool = {};
+  std::optional<SlabPacketPoolOptions> small_pool = {};  ///< None: the same one.
 };
 
 namespace detail {
 
 /// Made before the world, and gone after it.
 struct ScriptPool {
-  explicit ScriptPool(const SlabPacketPoolOptions& options);
+  explicit ScriptPool(const ScriptTcpOptions& options);
   ~ScriptPool();
   ScriptPool(const ScriptPool&) = delete;
   ScriptPool& operator=(const ScriptPool&) = delete;
   std::unique_ptr<SlabPacketPool> pool;
+  std::unique_ptr<SlabPacketPool> small_pool;
 };
 
 }  // namespace detail
@@ -71,6 +74,9 @@ class ScriptTcp final : private detail::ScriptPool,
   std::string call(std::string_view name, std::span<const std::string> arguments) override;
 
   [[nodiscard]] Tcp& tcp() { return *tcp_; }
+
+  /// Of the connection made or accepted last.
+  [[nodiscard]] std::optional<TcpInfo> info() { return tcp_->info(handle_); }
 
  private:
   using Call = std::string (ScriptTcp::*)(std::span<const std::string>);

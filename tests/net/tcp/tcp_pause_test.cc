@@ -151,6 +151,38 @@ TEST(TcpPause, ThePeersFinIsWaitedForOnceMore) {
   )")));
 }
 
+TEST(TcpPause, ThePeersFinIsWaitedForOnceMoreAndNotAgain) {
+  ScriptTcpOptions options = plain_tcp();
+  options.config.fin_wait_2 = std::chrono::seconds{2};
+  ScriptTcp world(options);
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    close
+    > F. 1:1(0) ack 1
+    < . 1:1(0) ack 2
+    stall 2030
+    state -> fin_wait_2
+    stall 1500
+    state -> gone
+  )")));
+}
+
+// An lcore that is always a little late gives its peers up all the same.
+TEST(TcpPause, ManySmallDelaysAreNoNewPatience) {
+  ScriptTcp world(plain_tcp());
+  EXPECT_TRUE(run_script(world, after_accept(R"(
+    user_timeout 5000
+    write 100 -> 100
+    > P. 1:101(100) ack 1
+    stall 1030
+    > P. 1:101(100) ack 1
+    stall 2030
+    > P. 1:101(100) ack 1
+    stall 2030
+    > R. 101:101(0)
+    events -> closed:peer_timeout
+  )")));
+}
+
 // As long as the lcore is only late, everything has its time.
 TEST(TcpPause, AShortDelayIsNone) {
   ScriptTcp world(plain_tcp());

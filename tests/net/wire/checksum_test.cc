@@ -88,13 +88,50 @@ TEST(InternetChecksum, AgreesWithTheSlowOneAtEachSizeAndAlignment) {
   }
 }
 
+/// Wherever a cache line begins. What lies around the bytes differs from them, so that one too many
+/// shows, also of ones or zeros.
+TEST(InternetChecksum, AgreesWithTheSlowOneOfEachSizeOfAPacketAtEachPlaceInALine) {
+  constexpr std::size_t kMost = 4'096;
+  constexpr std::size_t kLine = 64;
+  struct alignas(kLine) Line {
+    std::array<std::byte, kLine> bytes;
+  };
+  Random random(seed());
+  std::vector<Line> lines(kMost / kLine + 3);
+  const std::span<std::byte> room(lines[0].bytes.data(), lines.size() * kLine);
+  const Bytes noise = random_bytes(random, room.size());
+  for (const int kind : {0x00, 0xff, -1}) {
+    for (std::size_t offset = 0; offset < kLine; ++offset) {
+      std::ranges::copy(noise, room.begin());
+      const auto bytes = room.subspan(kLine + offset, kMost);
+      if (kind >= 0) std::ranges::fill(bytes, static_cast<std::byte>(kind));
+      // The sum of each size from that of the one before.
+      std::uint32_t sum = 0;
+      for (std::size_t size = 0; size <= kMost; ++size) {
+        const auto piece = std::span<const std::byte>(bytes).first(size);
+        ASSERT_EQ(wire::checksum_of(piece), 0xffff - sum)
+            << size << " of kind " << kind << " at " << offset << ", PINION_SEED=" << seed();
+        if (size == kMost) break;
+        const auto byte = std::to_integer<std::uint32_t>(bytes[size]);
+        sum += size % 2 == 0 ? byte << 8 : byte;
+        if (sum > 0xffff) sum -= 0xffff;
+      }
+    }
+  }
+}
+
 TEST(InternetChecksum, AgreesWithTheSlowOneOnWhatIsLargest) {
   Random random(seed());
   for (const std::size_t size : {65534U, 65535U, 65536U, 1U << 20}) {
-    const Bytes ones(size, std::byte{0xff});
-    ASSERT_EQ(wire::checksum_of(ones), slow_checksum(ones)) << size;
-    const Bytes bytes = random_bytes(random, size);
-    ASSERT_EQ(wire::checksum_of(bytes), slow_checksum(bytes)) << size;
+    for (const std::byte byte : {std::byte{0xff}, std::byte{0}}) {
+      const Bytes same(size, byte);
+      ASSERT_EQ(wire::checksum_of(same), slow_checksum(same)) << size;
+    }
+    for (std::size_t offset = 0; offset < 64; offset += 7) {
+      const Bytes bytes = random_bytes(random, offset + size);
+      const auto piece = std::span<const std::byte>(bytes).subspan(offset);
+      ASSERT_EQ(wire::checksum_of(piece), slow_checksum(piece)) << size << " at " << offset;
+    }
   }
 }
 

@@ -305,6 +305,29 @@ TEST(Ipv4, ReadsWhatItWritesWithAGoodChecksum) {
   }
 }
 
+TEST(Ipv4, WritesAPlainHeaderAsAnyOther) {
+  Random random(seed());
+  for (std::uint64_t round = 0; round < scaled(20'000); ++round) {
+    Ipv4Header header = random_header(random, {});
+    header.fragment_offset = 0;
+    header.more_fragments = false;
+    Bytes expected(Ipv4Header::kMinSize);
+    ASSERT_EQ(wire::emit_ipv4(header, expected), expected.size());
+    Bytes bytes(expected.size() + 4, std::byte{0x5a});
+    wire::emit_plain_ipv4({.source = header.source,
+                           .destination = header.destination,
+                           .payload_size = header.payload_size,
+                           .identification = header.identification,
+                           .dont_fragment = header.dont_fragment,
+                           .traffic_class = header.traffic_class,
+                           .hop_limit = header.hop_limit,
+                           .protocol = header.protocol},
+                          bytes.data());
+    ASSERT_EQ(bytes, joined(expected, Bytes(4, std::byte{0x5a}))) << "round " << round;
+    ASSERT_TRUE(wire::is_plain_ipv4(bytes.data()));
+  }
+}
+
 TEST(Ipv4, PadsOptionsToWholeWords) {
   const Bytes alert = from_hex("9404 0000 01");
   const Ipv4Header header{.options = alert};

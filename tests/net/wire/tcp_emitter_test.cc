@@ -93,6 +93,33 @@ TEST(TcpEmitter, FillsAHeaderWithThreeBlocksBesideTimestampsAndFourWithout) {
   EXPECT_EQ(wire::tcp_options_size(options), 36U);
 }
 
+TEST(TcpEmitter, WritesAPlainHeaderAsAnyOther) {
+  Random random(seed());
+  for (std::uint64_t i = 0; i < scaled(20'000); ++i) {
+    wire::TcpSegment segment = random_segment(random);
+    const bool with_timestamps = random.chance(0.5);
+    const wire::TcpTimestamps timestamps{.value = static_cast<std::uint32_t>(random.next()),
+                                         .echo_reply = static_cast<std::uint32_t>(random.next())};
+    segment.options = {};
+    if (with_timestamps) segment.options.timestamps = timestamps;
+    segment.header.urgent_pointer = 0;
+    const PacketBytes expected = emitted(segment);
+    PacketBytes bytes(expected.size() + 4, std::byte{0x5a});
+    ASSERT_EQ(wire::plain_tcp_size(with_timestamps), expected.size());
+    wire::emit_plain_tcp({.source_port = segment.header.source_port,
+                          .destination_port = segment.header.destination_port,
+                          .sequence = segment.header.sequence,
+                          .acknowledgment = segment.header.acknowledgment,
+                          .flags = segment.header.flags,
+                          .window = segment.header.window,
+                          .timestamps = with_timestamps ? &timestamps : nullptr},
+                         bytes.data());
+    ASSERT_TRUE(std::equal(expected.begin(), expected.end(), bytes.begin())) << "case " << i;
+    ASSERT_TRUE(std::all_of(bytes.end() - 4, bytes.end(),
+                            [](std::byte byte) { return byte == std::byte{0x5a}; }));
+  }
+}
+
 TEST(TcpEmitter, LeavesTheChecksumZero) {
   Random random(seed());
   const PacketBytes bytes = emitted(random_segment(random));
