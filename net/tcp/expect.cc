@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 
 #include "packet_tuple.h"
 #include "tcp.h"
@@ -31,22 +34,24 @@ std::optional<std::uint64_t> hash_of(const SipKey& key,
 
 /// In two passes: the table's lines for all, then the connections that these name.
 void Tcp::expect(std::span<Packet* const> burst, std::size_t link_header) noexcept {
-  // Fewer connections stay in the cache.
+  // Fewer connections stay in the cache, and fewer packets have few misses to overlap.
   constexpr std::size_t kLeastConnections = 4'096;
+  constexpr std::size_t kLeastPackets = 4;
   constexpr std::size_t kAtOnce = 64;
   if (connections_.size() < kLeastConnections) return;
-  while (burst.size() > 1) {
+  while (burst.size() >= kLeastPackets) {
     const std::span some = burst.first(std::min(burst.size(), kAtOnce));
-    std::array<std::optional<std::uint64_t>, kAtOnce> hashes;
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      const std::span bytes = std::as_const(*some[i]).bytes();
-      if (bytes.size() < link_header) continue;
-      hashes[i] = hash_of(table_secret_, bytes.subspan(link_header));
-      if (hashes[i]) table_.prefetch(*hashes[i]);
+    std::array<std::uint64_t, kAtOnce> hashes;
+    std::size_t count = 0;
+    for (const Packet* const packet : some) {
+      if (packet->size() < link_header) continue;
+      const auto hash = hash_of(table_secret_, packet->bytes().subspan(link_header));
+      if (!hash) continue;
+      table_.prefetch(*hash);
+      hashes[count++] = *hash;
     }
-    for (std::size_t i = 0; i < some.size(); ++i) {
-      if (!hashes[i]) continue;
-      if (const auto index = table_.likely(*hashes[i])) connections_.prefetch(*index);
+    for (const std::uint64_t hash : std::span(hashes).first(count)) {
+      if (const auto index = table_.likely(hash)) connections_.prefetch(*index);
     }
     burst = burst.subspan(some.size());
   }
