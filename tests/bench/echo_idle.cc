@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <thread>
 
 #include "echo_cases.h"
@@ -16,6 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kServersOfEach = 2;
+/// All are asked in the beginning of a round, so that each has been idle for a second and more.
+constexpr std::chrono::seconds kRound{2};
+constexpr std::chrono::seconds kAsking{1};
 
 /// A server and the load's one connection to it.
 struct Pair {
@@ -48,18 +53,25 @@ IdleFigures measure_first_after_idle(const std::vector<EchoSubject>& subjects, i
     figures.error = pairs.back()->error;
     if (!figures.error.empty()) return figures;
   }
-  // What the first second says does not count: before it, the servers were not idle.
-  const std::size_t seconds = 1 + (samples + kServersOfEach - 1) / kServersOfEach;
+  // What the first round says does not count: before it, the servers were not idle. Who was asked
+  // shortly before somebody else warms the cpu for him, so each round has an order of its own.
+  const std::size_t rounds = 1 + (samples + kServersOfEach - 1) / kServersOfEach;
+  std::vector<std::size_t> order(pairs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::mt19937_64 random(1);
   const Clock::time_point begin = Clock::now();
-  for (std::size_t second = 0; second < seconds; ++second) {
-    progress(fmt::format("first after idle, {}/{} s", second, seconds));
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
-      const std::chrono::nanoseconds turn = std::chrono::seconds{1} * i / pairs.size();
-      const LoadFigures one = ask_at(begin + std::chrono::seconds{second} + turn, pairs[i]->load);
+  for (std::size_t round = 0; round < rounds; ++round) {
+    progress(
+        fmt::format("first after idle, {}/{} s", kRound.count() * round, kRound.count() * rounds));
+    std::ranges::shuffle(order, random);
+    for (std::size_t turn = 0; turn < order.size(); ++turn) {
+      const std::chrono::nanoseconds at = kRound * round + kAsking * turn / order.size();
+      const std::size_t asked = order[turn];
+      const LoadFigures one = ask_at(begin + at, pairs[asked]->load);
       figures.error = one.error;
       if (!figures.error.empty()) return figures;
-      if (second == 0) continue;
-      figures.latencies_ns[i % subjects.size()].push_back(one.latencies_ns.front());
+      if (round == 0) continue;
+      figures.latencies_ns[asked % subjects.size()].push_back(one.latencies_ns.front());
     }
   }
   for (std::vector<double>& latencies : figures.latencies_ns) std::ranges::sort(latencies);

@@ -16,8 +16,8 @@ struct IdleFigures {
 };
 
 /// Asks each subject `samples` times, on the server cpu `cpu`; blocks until it knows. All servers
-/// live at once, two of each subject, and are asked in turn, each once a second, so that nobody
-/// waits for a second that others can use. `progress` hears how far it is.
+/// live at once, two of each subject, and are asked in turn, in a new order every two seconds, so
+/// that nobody waits for a second that others can use. `progress` hears how far it is.
 IdleFigures measure_first_after_idle(const std::vector<EchoSubject>& subjects, int cpu,
                                      std::size_t samples,
                                      const std::function<void(const std::string&)>& progress);
