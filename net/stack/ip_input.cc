@@ -98,7 +98,6 @@ void IpInput::deliver(Arrived& arrived, Instant now) noexcept {
 bool IpInput::accept_source(const Arrived& arrived) noexcept {
   if (arrived.interface == IpContext::kLoopback) return true;
   const IpAddress& source = arrived.arrival.source;
-  if (source.is_v4() && context_.is_host(arrived.interface, v4_value(source))) return true;
   const Interface& interface = context_.interfaces[arrived.interface];
   const bool from_nowhere = source.is_v6() && is_unspecified(source);
   if ((is_never_a_host(source) && !from_nowhere) || is_loopback(source) ||

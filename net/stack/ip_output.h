@@ -133,8 +133,8 @@ class IpOutput final : private NeighbourHost {
   /// To whom the frames of a way go.
   enum class Frames : std::uint8_t { none, neighbour, broadcast, multicast };
 
-  /// The way from one of our addresses to another host, as it was found last: whoever sends much
-  /// sends it to few.
+  /// The way from one of our addresses to another host, as it was found last. Who sends to very
+  /// many in turn finds each anew.
   struct KnownWay {
     IpAddress source;
     IpAddress destination;

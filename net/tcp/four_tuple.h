@@ -168,10 +168,7 @@ template <class Hasher>
 /// The same as table_hash(key, FourTuple::v4(of)).
 [[nodiscard]] constexpr std::uint64_t table_hash(const SipKey& key,
                                                  const FourTuple::V4& of) noexcept {
-  SipHasher13 hasher(key);
-  hasher.add(std::uint64_t{of.local} << 32 | of.remote);
-  return hasher.finish(std::uint64_t{12} << 56 | std::uint64_t{of.local_port} << 16 |
-                       of.remote_port);
+  return tuple_hash<SipHasher13>(key, FourTuple::v4(of));
 }
 
 /// The hash by which a tuple's connection is found, or what else is kept of it. A CRC or a Toeplitz

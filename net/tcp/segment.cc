@@ -102,9 +102,8 @@ bool Tcp::emit(TcpConnection& c, wire::SequenceNumber sequence, wire::TcpFlags f
                           .sequence = sequence,
                           .acknowledgment = c.rcv_nxt(),
                           .flags = flags | TcpFlag::ack,
-                          .window = window,
-                          .timestamps = c.with_timestamps ? &timestamps : nullptr},
-                         place);
+                          .window = window},
+                         c.with_timestamps ? &timestamps : nullptr, place);
     depart(c.tuple, c.traffic_class, std::move(payload));
     return true;
   }

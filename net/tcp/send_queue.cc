@@ -138,12 +138,6 @@ SendSegment SendQueue::segment(wire::SequenceNumber from, std::uint32_t most,
   const std::size_t copyable = std::min(wanted, segment.packet->tailroom());
   SendNode& node = find(from);
   const Place at{&node, static_cast<std::size_t>(from - node.begin)};
-  if (wanted < kCopyBreak && wanted <= std::min(copyable, at.left())) {
-    std::memcpy(segment.packet->append(wanted), node.packet->data() + at.offset, wanted);
-    segment.size = static_cast<std::uint32_t>(wanted);
-    segment.push = from + segment.size == end();
-    return segment;
-  }
   std::size_t viewed = 0;
   if (wanted >= kCopyBreak) {
     const std::size_t viewable = reach(at, wanted, memory.max_segments - 1, memory.packets);

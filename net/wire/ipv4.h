@@ -123,20 +123,10 @@ inline constexpr std::size_t kIpv4Addresses = 12;
   return sum.value() == 0;
 }
 
-/// What a header says that has no options and is of no fragment.
-struct PlainIpv4 {
-  Ipv4Address source{};
-  Ipv4Address destination{};
-  std::uint16_t payload_size = 0;
-  std::uint16_t identification = 0;
-  bool dont_fragment = false;
-  std::uint8_t traffic_class = 0;
-  std::uint8_t hop_limit = 0;
-  std::uint8_t protocol = 0;
-};
-
-/// Writes it, with its checksum, to the Ipv4Header::kMinSize bytes at `at`.
-inline void emit_plain_ipv4(const PlainIpv4& header, std::byte* at) noexcept {
+/// The same as emit_ipv4() for a header that has no options and is of no fragment, to the
+/// Ipv4Header::kMinSize bytes at `at`.
+inline void emit_plain_ipv4(const Ipv4Header& header, std::byte* at) noexcept {
+  PINION_DCHECK(header.options.empty() && !header.is_fragment());
   PINION_DCHECK(header.payload_size <= 65'535 - Ipv4Header::kMinSize);
   const auto total = static_cast<std::uint16_t>(Ipv4Header::kMinSize + header.payload_size);
   store_be32(at, std::uint32_t{0x45} << 24 | std::uint32_t{header.traffic_class} << 16 | total);

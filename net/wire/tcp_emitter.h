@@ -28,33 +28,24 @@ inline constexpr std::size_t kTcpChecksumOffset = 16;
 std::size_t emit_tcp(std::span<std::byte> to, const TcpHeader& header,
                      const TcpOptions& options) noexcept;
 
-/// What most segments have for a header, field by field.
-struct PlainTcp {
-  std::uint16_t source_port = 0;
-  std::uint16_t destination_port = 0;
-  SequenceNumber sequence;
-  SequenceNumber acknowledgment;
-  TcpFlags flags;
-  std::uint16_t window = 0;
-  const TcpTimestamps* timestamps = nullptr;  ///< The one option, if any.
-};
-
 [[nodiscard]] constexpr std::size_t plain_tcp_size(bool timestamps) noexcept {
   return kTcpHeaderSize + (timestamps ? kTcpPaddedTimestampsSize : 0);
 }
 
-/// The same as emit_tcp(), to `at`, where there are plain_tcp_size() bytes.
-inline void emit_plain_tcp(const PlainTcp& header, std::byte* at) noexcept {
-  const auto words = static_cast<std::uint32_t>(plain_tcp_size(header.timestamps != nullptr) / 4);
+/// The same as emit_tcp() with no option but `timestamps`, or none, to `at`, where there are
+/// plain_tcp_size() bytes.
+inline void emit_plain_tcp(const TcpHeader& header, const TcpTimestamps* timestamps,
+                           std::byte* at) noexcept {
+  const auto words = static_cast<std::uint32_t>(plain_tcp_size(timestamps != nullptr) / 4);
   store_be32(at, std::uint32_t{header.source_port} << 16 | header.destination_port);
   store_be32(at + 4, header.sequence.value());
   store_be32(at + 8, header.acknowledgment.value());
   store_be32(at + 12, words << 28 | std::uint32_t{header.flags.bits()} << 16 | header.window);
-  store_be32(at + 16, 0);
-  if (header.timestamps == nullptr) return;
+  store_be32(at + kTcpChecksumOffset, header.urgent_pointer);
+  if (timestamps == nullptr) return;
   store_be32(at + 20, kTcpPaddedTimestamps);
-  store_be32(at + 24, header.timestamps->value);
-  store_be32(at + 28, header.timestamps->echo_reply);
+  store_be32(at + 24, timestamps->value);
+  store_be32(at + 28, timestamps->echo_reply);
 }
 
 }  // namespace pinion::wire

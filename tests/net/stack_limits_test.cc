@@ -149,15 +149,11 @@ StackWorldOptions many_at_once() {
   return options;
 }
 
-// Tasks that become ready in one turn may send more than a tx queue holds.
-TEST(StackLimits, WhatAllTasksOfATurnSendGoesOut) {
-  Served served(many_at_once());
-  std::vector<Stream> clients;
-  std::vector<Stream> servers;
-  const std::vector<std::byte> data = pattern(14'000, seed());
-  constexpr std::size_t kWriters = 400;
+/// Opens `count` streams and accepts them: both ends.
+void open_both(Served& served, std::size_t count, std::vector<Stream>& clients,
+               std::vector<Stream>& servers) {
   const auto accept = [&]() -> Task<> {
-    while (servers.size() < kWriters) {
+    while (servers.size() < count) {
       auto stream = co_await served.listener.accept();
       CO_ASSERT_TRUE(stream);
       servers.push_back(std::move(*stream));
@@ -166,8 +162,17 @@ TEST(StackLimits, WhatAllTasksOfATurnSendGoesOut) {
   TaskHandle acceptor = served.world.loop().spawn(accept());
   finish(served.world,
          served.world.loop().spawn(open_streams(served.world.client_transport(),
-                                                served.listener.local(), kWriters, clients)));
+                                                served.listener.local(), count, clients)));
   finish(served.world, std::move(acceptor));
+}
+
+// Tasks that become ready in one turn may send more than a tx queue holds.
+TEST(StackLimits, WhatAllTasksOfATurnSendGoesOut) {
+  Served served(many_at_once());
+  std::vector<Stream> clients;
+  std::vector<Stream> servers;
+  const std::vector<std::byte> data = pattern(14'000, seed());
+  open_both(served, 400, clients, servers);
   const auto write_all = [&]() -> Task<> {
     for (Stream& server : servers) CO_ASSERT_TRUE(co_await server.write(data, 10s));
     for (Stream& client : clients) {
@@ -183,18 +188,7 @@ TEST(StackLimits, AnEndThatResetsVeryManyReachesAllTheirPeers) {
   Served served(many_at_once());
   std::vector<Stream> clients;
   std::vector<Stream> servers;
-  const auto accept = [&]() -> Task<> {
-    while (servers.size() < kMany) {
-      auto stream = co_await served.listener.accept();
-      CO_ASSERT_TRUE(stream);
-      servers.push_back(std::move(*stream));
-    }
-  };
-  TaskHandle acceptor = served.world.loop().spawn(accept());
-  finish(served.world,
-         served.world.loop().spawn(open_streams(served.world.client_transport(),
-                                                served.listener.local(), kMany, clients)));
-  finish(served.world, std::move(acceptor));
+  open_both(served, kMany, clients, servers);
   served.world.end_client();
   EXPECT_TRUE(served.world.loop().run_until(
       [&] { return served.world.transport().stats().resets_received == kMany; }, 10s))

@@ -314,15 +314,7 @@ TEST(Ipv4, WritesAPlainHeaderAsAnyOther) {
     Bytes expected(Ipv4Header::kMinSize);
     ASSERT_EQ(wire::emit_ipv4(header, expected), expected.size());
     Bytes bytes(expected.size() + 4, std::byte{0x5a});
-    wire::emit_plain_ipv4({.source = header.source,
-                           .destination = header.destination,
-                           .payload_size = header.payload_size,
-                           .identification = header.identification,
-                           .dont_fragment = header.dont_fragment,
-                           .traffic_class = header.traffic_class,
-                           .hop_limit = header.hop_limit,
-                           .protocol = header.protocol},
-                          bytes.data());
+    wire::emit_plain_ipv4(header, bytes.data());
     ASSERT_EQ(bytes, joined(expected, Bytes(4, std::byte{0x5a}))) << "round " << round;
     ASSERT_TRUE(wire::is_plain_ipv4(bytes.data()));
   }

@@ -102,18 +102,10 @@ TEST(TcpEmitter, WritesAPlainHeaderAsAnyOther) {
                                          .echo_reply = static_cast<std::uint32_t>(random.next())};
     segment.options = {};
     if (with_timestamps) segment.options.timestamps = timestamps;
-    segment.header.urgent_pointer = 0;
     const PacketBytes expected = emitted(segment);
     PacketBytes bytes(expected.size() + 4, std::byte{0x5a});
     ASSERT_EQ(wire::plain_tcp_size(with_timestamps), expected.size());
-    wire::emit_plain_tcp({.source_port = segment.header.source_port,
-                          .destination_port = segment.header.destination_port,
-                          .sequence = segment.header.sequence,
-                          .acknowledgment = segment.header.acknowledgment,
-                          .flags = segment.header.flags,
-                          .window = segment.header.window,
-                          .timestamps = with_timestamps ? &timestamps : nullptr},
-                         bytes.data());
+    wire::emit_plain_tcp(segment.header, with_timestamps ? &timestamps : nullptr, bytes.data());
     ASSERT_TRUE(std::equal(expected.begin(), expected.end(), bytes.begin())) << "case " << i;
     ASSERT_TRUE(std::all_of(bytes.end() - 4, bytes.end(),
                             [](std::byte byte) { return byte == std::byte{0x5a}; }));
